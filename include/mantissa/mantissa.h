@@ -189,7 +189,9 @@ struct Prediction {
   int label = -1;      // true class, -1 if unknown
   int guess = -1;
   std::vector<double> probabilities = {};  // per class
-  std::vector<int> labels = {};  // of labels that do not exclude one another: those that are guessed
+  // Of labels that do not exclude one another: those that are guessed. Of labels in an order: the
+  // ones that are found.
+  std::vector<int> labels = {};
   int64_t height = 0, width = 0, channels = 0;
   // [height][width][channels], as the network saw it; of the first 256 predictions only.
   std::vector<uint8_t> pixels = {};
@@ -198,7 +200,9 @@ struct Prediction {
   std::optional<double> truth = std::nullopt;
   // The same of several: all numbers, and all true ones if they are known.
   std::vector<double> numbers = {}, truths = {};
-  std::vector<int> true_labels = {};  // of each label 0 or 1, if they are known
+  // Of each label 0 or 1, or the labels in their order, if they are known.
+  std::vector<int> true_labels = {};
+  bool knows_order = false;  // of labels in an order: true_labels are known, and may be none
   // The predictions of each output, if there are several: in place of all above but source and
   // pixels.
   std::vector<Prediction> outputs = {};
@@ -213,6 +217,7 @@ struct Predictions {
   // The name and the five entries above of each output, if there are several.
   std::vector<Predictions> outputs = {};
   std::string output = {};
+  bool labels_in_order = false;  // an example has any number of labels, one after the other
   std::vector<Prediction> predictions;
   std::vector<std::string> problems;    // a line for each picture or folder that could not be read
   std::vector<std::string> notes;       // further notes for the user, a line each

@@ -159,10 +159,11 @@ class MANTISSA_EXPORT Model {
   // threshold of the network, of classes in an order how many logits are above 0.
   int guess(const std::vector<double>& logits) const;
   // All that the results of an example stand for: one class; the class of each place, row after row,
-  // if the network gives one to each pixel or position; or the numbers of the labels above the
-  // network's thresholds, any number of them. Empty of networks that predict numbers.
+  // if the network gives one to each pixel or position; the numbers of the labels above the
+  // network's thresholds, any number of them; or labels in an order (ctc_loss), by the best path
+  // through the positions that are given. Empty of networks that predict numbers.
   std::vector<int> guesses(const std::vector<double>& results) const;
-  // Whether these are lists: of places or labels.
+  // Whether these are lists: of places or labels, in an order or not.
   bool gives_lists() const;
   // Losses of labelled examples.
   Outcome<StepReport> evaluate(const ArraySet& examples) const;

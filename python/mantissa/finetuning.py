@@ -71,7 +71,7 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
         early_stop= and checkpoint_every= do that.
     progress: a line for each epoch on standard error, with a bar while it lasts on a terminal or in a
         notebook.
-    settings: other settings of `mantissa train`, such as optimizer, validation, seed, threads,
+    settings: other settings of `mantissa train`, such as optimizer, buckets, validation, seed, threads,
         lora_also, overwrite.
 
     Ctrl-C ends the step, writes a checkpoint, and raises KeyboardInterrupt, and so does a callback

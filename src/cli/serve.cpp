@@ -50,6 +50,11 @@ class Served {
       return checkpoint_ + ": the network has several outputs, and serve answers with one; "
                            "mantissa predict --input takes files";
     }
+    for (const Json& node : graph.is_object() ? graph.value("nodes", Json::array()) : Json()) {
+      if (node.value("op", "") != "ctc_loss") continue;
+      return checkpoint_ + ": the network finds labels in an order (ctc_loss), and serve answers with "
+                           "one class; mantissa predict --input takes files";
+    }
     std::string other;  // an input beside the pictures
     for (const InputInfo& input : model_->network().inputs()) {
       if (input.name == "pixels") {

@@ -107,7 +107,7 @@ class TreeHandler : public nlohmann::json_sax<nlohmann::json> {
 
   // The line of the token that was read last. The parser may have looked at one character more.
   int line() {
-    const char* end = std::max(counted_, *furthest_ - 1);
+    const char* const end = *furthest_ > counted_ ? *furthest_ - 1 : counted_;
     line_ += static_cast<int>(std::count(counted_, end, '\n'));
     counted_ = end;
     return line_;

@@ -9,7 +9,7 @@
 namespace mantissa {
 namespace {
 
-std::string error_of(const std::string& text, int64_t most_values = 1000) {
+std::string error_of(std::string_view text, int64_t most_values = 1000) {
   const auto tree = parse_json_tree(text, most_values);
   return tree.ok() ? "accepted" : tree.error().message;
 }
@@ -41,6 +41,7 @@ TEST(JsonTree, KnowsKindsAndLines) {
 TEST(JsonTree, ErrorsHaveTheirLine) {
   EXPECT_EQ(error_of("{\n\"a\": 1\n\"b\": 2}").substr(0, 24), "line 3: is not JSON: une");
   EXPECT_EQ(error_of("").substr(0, 20), "line 1: is not JSON:");
+  EXPECT_EQ(error_of(std::string_view()).substr(0, 20), "line 1: is not JSON:");
   EXPECT_EQ(error_of("[1]\n x").substr(0, 20), "line 2: is not JSON:");
   EXPECT_EQ(error_of("[1,\n\n1e999]").substr(0, 20), "line 3: is not JSON:");
   EXPECT_EQ(error_of("\"\xff\"").substr(0, 20), "line 1: is not JSON:");

@@ -225,21 +225,23 @@ class Filling {
 
   // Copies weights and biases, computes multipliers and offsets, stores exponents and guards.
   void run() {
+    for (const Node& node : graph_.nodes) {
+      const auto found = nodes_.find(node.name);
+      if (found != nodes_.end() && !is_affine(node)) copy_parameters(node, *found->second);
+    }
     for (int i = 0; i < std::ssize(calibration_.instructions); ++i) {
       const Instruction& instruction = calibration_.instructions[i];
-      if (instruction.node < 0) continue;
+      if (instruction.node < 0 || !is_affine(graph_.nodes[instruction.node])) continue;
       const Node& node = graph_.nodes[instruction.node];
       const auto found = nodes_.find(node.name);
-      if (node.op->frozen == &ops::kScaleOffset) {
-        found != nodes_.end() ? scale_offset(i, *found->second) : fold(i, node);
-      } else if (found != nodes_.end()) {
-        copy_parameters(node, *found->second);
-      }
+      found != nodes_.end() ? scale_offset(i, *found->second) : fold(i, node);
     }
     store_exponents();
   }
 
  private:
+  static bool is_affine(const Node& node) { return node.op->frozen == &ops::kScaleOffset; }
+
   const ParameterState& from(int parameter) const {
     return trained_.layout().parameters[parameter];
   }

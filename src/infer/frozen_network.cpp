@@ -14,23 +14,31 @@
 #include "infer/state_file.h"
 #include "models/json/network_json.h"
 #include "networks/imported_network.h"
+#include "networks/language/model_file.h"
 #include "networks/named_inputs.h"
 #include "networks/network.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/loss.h"
 #include "plan/passes/network_format.h"
+#include "plan/passes/sliced_loss.h"
 
 namespace mantissa {
 
+namespace {
+
+ProgramOptions inference_options(const Format& format, int64_t batch, bool with_loss) {
+  return {.kind = ProgramKind::kInference,
+          .micro_batch_size = batch,
+          .with_loss = with_loss,
+          .exponents = ExponentMode::kFixed,
+          .format = format};
+}
+
+}  // namespace
+
 Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
                                   bool with_loss, const PlanningContext& planning) {
-  return compile(frozen_graph,
-                 {.kind = ProgramKind::kInference,
-                  .micro_batch_size = batch,
-                  .with_loss = with_loss,
-                  .exponents = ExponentMode::kFixed,
-                  .format = format},
-                 planning);
+  return compile(frozen_graph, inference_options(format, batch, with_loss), planning);
 }
 
 namespace {
@@ -140,10 +148,14 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
   const bool has_inputs = !d.table || (d.table->has_named_inputs() || d.table->picture
                                            ? fits_inputs(*d.table, d.network)
                                            : d.table->features() == d.options.features);
+  const bool has_sequences = d.options.loss == ops::LossKind::kCtc;
   const bool has_targets = !d.table || (d.table->is_regression() == is_regression &&
+                                        d.table->has_labels_in_order == has_sequences &&
                                         fits_outputs(*d.table, d.options));
   const bool has_table = has_inputs && has_targets;
-  if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
+  // Files of Python and C++ with labels in an order had no names once.
+  const bool may_lack_names = is_regression || (has_sequences && !d.table && d.class_names.empty());
+  if (has_table && std::ssize(d.class_names) == (may_lack_names ? 0 : d.options.classes)) return d;
   return invalid_input("its description is not that of its network");
 }
 
@@ -210,7 +222,9 @@ size_t threshold_count(const ModelOptions& options) {
   const bool are_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
   if (are_labels) return static_cast<size_t>(options.classes);
   const bool has_ranks = options.loss == ops::LossKind::kOrdinal;
-  return options.classes == 2 && !ops::is_for_numbers(options.loss) && !has_ranks ? 1 : 0;
+  const bool has_one_class = !ops::is_for_numbers(options.loss) && !has_ranks &&
+                             options.loss != ops::LossKind::kCtc;
+  return options.classes == 2 && has_one_class ? 1 : 0;
 }
 
 Target target_of(const FrozenDescription& description) {
@@ -267,6 +281,8 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
   const std::string* text = entry("description");
   const auto form = form_of(entry("kind"));
   if (!form || text == nullptr) {
+    MANTISSA_ASSIGN(const bool is_foreign, is_model_folder(path.parent_path()));
+    if (is_foreign && entry("kind") == nullptr) return not_imported(path.parent_path());
     return invalid_input(path.string() + ": is not a frozen network of Mantissa");
   }
   auto d = parse_description(*text, entry("network"));
@@ -294,6 +310,8 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
 
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   if (is_onnx_file(path)) return load_deployed(path);
+  MANTISSA_ASSIGN(const bool is_foreign, is_model_file(path));
+  if (is_foreign) return not_imported(path);
   MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
   return frozen_network(path, file);
 }
@@ -309,22 +327,26 @@ BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
 
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
                                               int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning,
+                                              const PlanningContext& planning, Reads reads,
                                               const BatchLengths& lengths) {
+  const auto compile_for = [&](const Graph& graph, int64_t batch) {
+    const ProgramOptions options = inference_options(format, batch, true);
+    return compile(graph,
+                   reads == Reads::kLoss ? with_sliced_loss_alone(graph, options) : options,
+                   planning);
+  };
   EvaluationPrograms programs;
   programs.lengths = lengths;
   programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
-  MANTISSA_ASSIGN(programs.full,
-                  compile_inference(frozen_graph, format, programs.batch_size, true, planning));
+  MANTISSA_ASSIGN(programs.full, compile_for(frozen_graph, programs.batch_size));
   const int64_t rest = examples % programs.batch_size;
   if (rest != 0) {
-    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
+    MANTISSA_ASSIGN(programs.rest, compile_for(frozen_graph, rest));
   }
   for (size_t i = 0; i + 1 < lengths.size(); ++i) {
     LengthProgram shorter;
     MANTISSA_ASSIGN(shorter.graph, with_length(frozen_graph, lengths.back(), lengths[i]));
-    MANTISSA_ASSIGN(shorter.program,
-                    compile_inference(shorter.graph, format, programs.batch_size, true, planning));
+    MANTISSA_ASSIGN(shorter.program, compile_for(shorter.graph, programs.batch_size));
     programs.shorter.push_back(std::move(shorter));
   }
   return programs;

@@ -79,6 +79,9 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
 Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
                                   bool with_loss, const PlanningContext& planning);
 
+// Whether the results of an evaluation are read, or its loss alone: logits may then come in slices.
+enum class Reads : uint8_t { kResults, kLoss };
+
 // Programs that evaluate a frozen network: one for full batches, one for the smaller last batch
 // (without instructions if there is none), and for full batches of shorter sequences.
 struct EvaluationPrograms {
@@ -92,7 +95,7 @@ struct EvaluationPrograms {
 };
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
                                               int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning,
+                                              const PlanningContext& planning, Reads reads,
                                               const BatchLengths& lengths = {});
 
 // How many lengths `eval` and `predict` pad texts to.

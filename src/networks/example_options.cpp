@@ -116,14 +116,23 @@ Error lacks_losses(const Graph& network) {
                                        " outputs, and not a loss for each");
 }
 
+// Whether an input is of lengths, and no table is looked up by it.
+bool is_of_lengths(const Graph& network, int input) {
+  const std::vector<ArrayInput> all = array_inputs(network);
+  return std::any_of(all.begin(), all.end(), [&](const ArrayInput& each) {
+    return each.name == network.values[input].name && each.kind == ArrayKind::kLengths;
+  });
+}
+
 // The one loss, between the one result and the labels.
 Result<const Node*> loss_of_examples(const Graph& network) {
   if (network.outputs.size() > 1) {
     return lacks_losses(network);
   }
+  const bool has_sequences = loss_of_sequences(network) != nullptr;
   const bool one_output =
       network.outputs.size() == 1 && (network.values[network.outputs[0]].shape.rank == 1 ||
-                                      label_shape_of_places(network).rank > 0);
+                                      has_sequences || label_shape_of_places(network).rank > 0);
   if (!one_output) {
     return not_for_examples(network, "it has not one output of [classes]");
   }
@@ -133,9 +142,10 @@ Result<const Node*> loss_of_examples(const Graph& network) {
   const Node& loss = network.nodes[network.losses[0]];
   const Value* const labels = input_named(network, kLabelTensor);
   const Value* const compared = labels != nullptr ? labels : input_named(network, kTargetTensor);
-  const bool reads_both = loss.inputs.size() == 2 && loss.inputs[0] == network.outputs[0] &&
+  const size_t inputs = loss.inputs.size(), most = has_sequences ? 3 : 2;  // with lengths
+  const bool reads_both = inputs >= 2 && inputs <= most && loss.inputs[0] == network.outputs[0] &&
                           &network.values[loss.inputs[1]] == compared;
-  if (!reads_both) {
+  if (!reads_both || (inputs == 3 && !is_of_lengths(network, loss.inputs[2]))) {
     return not_for_examples(network, "its loss '" + loss.name + "' reads something else");
   }
   return &loss;
@@ -178,6 +188,10 @@ Result<ModelOptions> options_of_loss(const Graph& network, const Node& loss) {
 // The same of one loss of several.
 Result<ModelOptions> options_of_output(const Graph& network, const Node& loss) {
   const std::string subject = "its loss '" + loss.name + "' ";
+  if (loss.op == &ops::kCtcLoss) {
+    return not_for_examples(network, subject + "is of labels in an order; an output with such labels "
+                                               "must be the only one");
+  }
   const auto result = std::find(network.outputs.begin(), network.outputs.end(), loss.inputs[0]);
   if (loss.inputs.size() != 2 || result == network.outputs.end()) {
     return not_for_examples(network, subject + "reads something else than an output and its labels "

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/files/atomic_file.h"
+#include "base/files/file_system.h"
 #include "formats/arrays/safetensors.h"
 #include "formats/arrays/safetensors_header.h"
 #include "models/json/network_json.h"
@@ -33,6 +34,16 @@ bool is_onnx_file(const std::filesystem::path& path) {
   std::memcpy(&length, begin.data(), sizeof length);
   if (begin[8] == std::byte{'{'} && length <= static_cast<uint64_t>(file->size())) return false;
   return is_named_so || (begin[0] == kVersionTag && begin[1] < kLatestVersion);
+}
+
+Result<bool> is_model_folder(const std::filesystem::path& folder) {
+  return is_there(folder / "config.json");
+}
+
+Error not_imported(const std::filesystem::path& path) {
+  const std::string name = path.empty() ? "." : path.string();
+  return invalid_input(name + " is a model of another program; mantissa import " + name +
+                       " --out FILE.safetensors makes a file of it for --from");
 }
 
 namespace {

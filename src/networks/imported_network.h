@@ -20,6 +20,12 @@ inline constexpr const char* kSmoothedEntry = "smoothed";  // the text, its hash
 // Whether a path names an ONNX model.
 bool is_onnx_file(const std::filesystem::path& path);
 
+// Whether a folder has the config.json that Hugging Face's transformers writes beside weights.
+Result<bool> is_model_folder(const std::filesystem::path& folder);
+
+// The error where a file of the program is wanted, and the path names a model of another one.
+Error not_imported(const std::filesystem::path& path);
+
 // Reads a model and imports it. Errors name the file; for unsupported models they are a list.
 Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
                                           const onnx::ImportOptions& options);

@@ -110,6 +110,7 @@ std::optional<ArrayKind> array_kind(const Value& input) {
 }
 
 bool has_usual_inputs(const Graph& network) {
+  if (loss_of_sequences(network) != nullptr) return false;
   std::set<std::string> names;
   for (const int input : network.inputs) {
     const Value& value = network.values[input];

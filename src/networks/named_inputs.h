@@ -18,8 +18,8 @@ bool is_target(const Graph& network, int input);
 // embedding reads them). Nothing: none of these, or a target.
 std::optional<ArrayKind> array_kind(const Value& input);
 
-// Whether the network has the inputs that other data than named arrays fill, too: pixels, numbers,
-// or tokens with lengths and perhaps segments.
+// Whether the network takes other data than named arrays, too: its inputs are pixels, numbers, or
+// tokens with lengths and perhaps segments, and its labels are in no order.
 bool has_usual_inputs(const Graph& network);
 
 // Whether only named arrays can fill the inputs of this network, which `train` can train, or several

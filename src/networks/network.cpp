@@ -24,11 +24,15 @@ Shape label_shape_of_places(const Graph& network) {
         return kind == ArrayKind::kPictures || kind == ArrayKind::kNumbers;
       });
   if (labels == nullptr || !reads_places || network.outputs.size() != 1) return {};
-  for (const int loss : network.losses) {
-    if (network.nodes[loss].op == &ops::kCtcLoss) return {};  // labels without places
-  }
+  if (loss_of_sequences(network) != nullptr) return {};
   const Shape& logits = network.values[network.outputs[0]].shape;
   return logits.rank > 1 && ops::rows_shape(logits) == labels->shape ? labels->shape : Shape{};
+}
+
+const Node* loss_of_sequences(const Graph& network) {
+  if (network.losses.size() != 1) return nullptr;
+  const Node& loss = network.nodes[network.losses[0]];
+  return loss.op == &ops::kCtcLoss ? &loss : nullptr;
 }
 
 std::vector<TensorSpec> input_specs(const Graph& network) {

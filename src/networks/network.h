@@ -19,14 +19,18 @@ const Value* input_named(const Graph& network, const std::string& name);
 // [T]; rank 0: it does not.
 Shape label_shape_of_places(const Graph& network);
 
+// The loss if the network's only one is of labels in an order, without places (ctc_loss); or null.
+const Node* loss_of_sequences(const Graph& network);
+
 // The names, types and shapes of its inputs.
 std::vector<TensorSpec> input_specs(const Graph& network);
 
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
 // "numbers", or "tokens", "lengths" and perhaps "segments", or other inputs that arrays fill
 // (named_inputs.h), and "labels" or "targets", one result, and one loss between that and these; or
-// several results, each with a loss and with labels or targets of any name. Else an error. Sizes are
-// 0 of networks that only these other inputs fit.
+// several results, each with a loss and with labels or targets of any name. The one loss may be of
+// labels in an order, and read lengths, too. Else an error. Sizes are 0 of networks that only arrays
+// by name fit.
 Result<ModelOptions> example_options(const Graph& network);
 
 // Whether it has several results, each with a loss.

@@ -21,6 +21,7 @@ enum class LossKind {
   kOrdinal,           // sigmoids of ranks: classes in an order have one logit less
   kDice,              // of networks that give a class to each place of an example
   kDiceCrossEntropy,  // the sum of both
+  kCtc,               // of networks that spell labels without places
   kRegression,
   kAbsolute,
   kHuber

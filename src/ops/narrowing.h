@@ -280,6 +280,11 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
   add_saturated(output, write(shift, kernels::PassCounts{}));
 }
 
+// The shift that the exponent in the slot, from last time, asks for.
+inline int guessed_shift(const Tensor& tensor, int wide_exponent, int most) {
+  return std::clamp(*tensor.exponent - wide_exponent, 0, most);
+}
+
 // Requantises to the exponent of the block's own maximum: `pass(shift, counts)` computes the wide
 // values, writes them narrowed and returns their statistics. The first shift, at most `most`,
 // follows from the exponent that the slot still holds from last time. The pass is run again if the
@@ -288,7 +293,7 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
 template <typename Pass>
 void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                      const Pass& pass) {
-  const int guess = std::clamp(*tensor.exponent - wide_exponent, 0, most);
+  const int guess = guessed_shift(tensor, wide_exponent, most);
   kernels::WideStatistics found = pass(guess, kernels::PassCounts{});
   const int exact = limited_shift(tensor, found.maximum, wide_exponent);
   if (found.maximum != 0 && exact != guess) {
@@ -377,6 +382,16 @@ void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_o
   }
 }
 
+// Beyond this shift everything rounds to zero, which this one does as well.
+constexpr int kMostNarrowing = 62;
+
+// The first shift with which narrow_gradient writes, except in dynamic fixed point.
+inline int first_gradient_shift(const Tensor& gradient, int wide_exponent) {
+  const int16_t* const predicted = gradient.predictor.predicted;
+  if (predicted == nullptr) return guessed_shift(gradient, wide_exponent, kMostNarrowing);
+  return std::min(kMostNarrowing, headroom_exponent(*predicted, wide_exponent) - wide_exponent);
+}
+
 // Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift,
 // counts)` computes the wide values anew, writes them narrowed and returns their statistics. Runs
 // it once, or again if the block turned out larger than predicted. Without a predictor the exponent
@@ -386,16 +401,15 @@ template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {
   if (context.mode.exponents == ExponentMode::kDecided) {
-    return narrow_as_decided(context, gradient, wide_exponent, 62, pass);
+    return narrow_as_decided(context, gradient, wide_exponent, kMostNarrowing, pass);
   }
   if (gradient.predictor.predicted == nullptr) {
-    return narrow_by_guess(context, gradient, wide_exponent, 62, pass);
+    return narrow_by_guess(context, gradient, wide_exponent, kMostNarrowing, pass);
   }
   const int16_t predicted = *gradient.predictor.predicted;
   int exponent = headroom_exponent(predicted, wide_exponent);
-  // Beyond 62 everything rounds to zero, which 62 does as well.
   kernels::WideStatistics found =
-      pass(std::min(62, exponent - wide_exponent), kernels::PassCounts{});
+      pass(first_gradient_shift(gradient, wide_exponent), kernels::PassCounts{});
   const int measured = exact_exponent(found.maximum, wide_exponent, gradient.bits);
   if (found.maximum == 0) {
     exponent = measured;

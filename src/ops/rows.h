@@ -17,6 +17,9 @@ namespace mantissa::ops {
 // (kernels::kMaximumForwardDepth).
 constexpr int64_t kMostRowChannels = int64_t{1} << 14;
 
+// Aligned: vectors of a row do not lie in two cache lines.
+struct alignas(64) WideRow : std::array<int64_t, kMostRowChannels> {};
+
 inline int64_t row_grain(int64_t channels) {
   return std::max<int64_t>(1, kernels::kElementsPerThread / 4 / channels);
 }
@@ -30,7 +33,7 @@ kernels::WideStatistics narrow_rows(const OpContext& c, const Tensor& out, bool 
   return kernels::parallel_statistics(
       *c.kernel.pool, out.count() / channels, row_grain(channels),
       [&](int64_t begin, int64_t end, int64_t part) {
-        std::array<int64_t, kMostRowChannels> wide;
+        WideRow wide;
         kernels::WideStatistics found;
         for (int64_t row = begin; row < end; ++row) {
           fill(row, wide.data());
@@ -68,7 +71,7 @@ void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill&
   const int64_t channels = out.shape.last();
   const kernels::WideStatistics found = kernels::parallel_statistics(
       *c.kernel.pool, end - begin, row_grain(channels), [&](int64_t first, int64_t last) {
-        std::array<int64_t, kMostRowChannels> wide;
+        WideRow wide;
         kernels::WideStatistics statistics;
         for (int64_t row = begin + first; row < begin + last; ++row) {
           const int exponent = fill(row, wide.data());
@@ -121,7 +124,7 @@ void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& f
   }
   const int wide_exponent = exponent_at(0);
   if (counts_values(c)) {
-    std::array<int64_t, kMostRowChannels> wide;
+    WideRow wide;
     for (int64_t row = 0; row < rows; ++row) {
       fill(row, wide_exponent, wide.data());
       for (int64_t i = 0; i < channels; ++i) {

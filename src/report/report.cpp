@@ -78,6 +78,7 @@ std::string results_section(const std::vector<RunRecord>& runs) {
   };
   const Entry entries[] = {
       {"test_accuracy", "test accuracy", [](double x) { return percent_text(x); }},
+      {"test_label_error_rate", "label error rate", [](double x) { return percent_text(x); }},
       {"test_r2", "test R2", [](double x) { return number_text(x, 4); }},
       {"test_rmse", "test RMSE", [](double x) { return number_text(x); }},
       {"test_loss", "test loss, nats", [](double x) { return number_text(x); }},

@@ -371,6 +371,7 @@ Result<StepResult> Executor::infer(std::span<const void* const> batch, int64_t p
 Tensor Executor::output(int index) const {
   const Operand& operand = program_.outputs[index];
   Tensor tensor;
+  if (!operand.in_arena()) return tensor;
   tensor.type = operand.type;
   tensor.shape = operand.shape;
   tensor.data = arena_.data() + offsets_[operand.index];

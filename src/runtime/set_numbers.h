@@ -38,9 +38,11 @@ template <typename Mantissa, typename Numbers>
 void set_block(const Numbers& numbers, int bits, const WeightGrid& grid, int exponent, int shift,
                int64_t begin, int64_t end, Mantissa* weights, int16_t* accumulator) {
   const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
+  // A power of two that is no subnormal number: products with it are the results of ldexp.
+  const double scale = std::ldexp(1.0, shift - exponent);
+  constexpr double kBeyondAll = 0x1p62;
   for (int64_t i = begin; i < end; ++i) {
-    const auto value =
-        static_cast<int64_t>(std::nearbyint(std::ldexp(numbers(i), shift - exponent)));
+    const int64_t value = std::llrint(std::clamp(numbers(i) * scale, -kBeyondAll, kBeyondAll));
     const LazySplit split = grid.bits > 0 ? grid.split(value, shift)
                                           : lazy_split_rescaled(saturate(value, largest), shift);
     weights[i] = static_cast<Mantissa>(split.weight);

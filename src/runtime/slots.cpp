@@ -7,6 +7,8 @@
 
 #include "numerics/exponent.h"
 #include "ops/losses/loss_weight.h"
+#include "ops/losses/slices/sliced_loss.h"
+#include "plan/passes/resolved_values.h"
 
 namespace mantissa {
 namespace {
@@ -115,7 +117,7 @@ class Resolver {
       const Exponent& exponent = program_.exponents[velocity.exponent];
       view_of(velocity.index).moments[0].predictor = predictor_of(exponent);
     }
-    if (instruction.gradient_rows != nullptr) {
+    if (instruction.rows_at_once > 0) {
       views[0].gradient_rows = instruction.gradient_rows;
       views[0].rows_at_once = instruction.rows_at_once;
     }
@@ -153,6 +155,19 @@ class Resolver {
     return step;
   }
 
+  // At least one.
+  std::vector<Attributes> attributes_of(const Instruction& instruction) const {
+    if (instruction.node < 0) return {Attributes()};
+    const Node& node = graph_.nodes[instruction.node];
+    std::vector<Attributes> attributes = {node.attributes};
+    if (instruction.op == &ops::kSlicedCrossEntropy) {
+      const ResolvedValues values = resolve_values(graph_);
+      const int layer = values.producer[values.canonical[node.inputs[0]]];
+      attributes.push_back(graph_.nodes[layer].attributes);
+    }
+    return attributes;
+  }
+
   void resolve(int index, ResolvedInstruction& resolved) const {
     const Instruction& instruction = program_.instructions[index];
     resolved.inputs = tensors(instruction, Role::kInput, index);
@@ -160,14 +175,14 @@ class Resolver {
     resolved.grad_outputs = tensors(instruction, Role::kGradOutput, index);
     resolved.grad_inputs = tensors(instruction, Role::kGradInput, index);
     resolved.parameters = parameters(instruction, index);
-    if (instruction.node >= 0) resolved.attributes = graph_.nodes[instruction.node].attributes;
+    resolved.attributes = attributes_of(instruction);
     resolved.context = {
         .inputs = resolved.inputs,
         .outputs = resolved.outputs,
         .grad_outputs = resolved.grad_outputs,
         .grad_inputs = resolved.grad_inputs,
         .parameters = resolved.parameters,
-        .node = {instruction.op, instruction.node, &resolved.attributes},
+        .node = {instruction.op, instruction.node, resolved.attributes.data()},
         .mode = mode_of(instruction),
         .memory = memory_of(instruction),
         .kernel = {{.pool = &pool_, .scratch = memory(instruction, Role::kScratch)}, &kernels_},

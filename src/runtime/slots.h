@@ -23,7 +23,7 @@ struct ResolvedInstruction {
   std::vector<Tensor> inputs, outputs, grad_outputs;
   std::vector<Tensor> grad_inputs;
   std::vector<ParameterView> parameters;
-  Attributes attributes;  // of the node
+  std::vector<Attributes> attributes;  // of the node; of a sliced loss, then of its layer
   OpContext context;
   Prepared prepared;     // by the op
   int64_t narrowed = 0;  // mantissas that it rounds, for the saturation rate

@@ -11,6 +11,7 @@
 #include "networks/network.h"
 #include "ops/losses/example_losses.h"
 #include "plan/passes/network_format.h"
+#include "plan/passes/sliced_loss.h"
 #include "plan/retention/compile_training.h"
 #include "run/checkpoint.h"
 #include "run/plan/run_plan.h"
@@ -76,7 +77,8 @@ Status Session::compile() {
     recompute.limit_bytes = std::max<int64_t>(1, config_.memory_budget - layout.bytes);
   }
   MANTISSA_ASSIGN(TrainingProgram found,
-                  compile_training(graph_, training_options(config_), planning, recompute));
+                  compile_training(graph_, with_slices(graph_, training_options(config_)),
+                                   planning, recompute));
   training_ = std::move(found.program);
   const int64_t arena_bytes = std::max(training_.arena_bytes, freeze_bytes(calibration_));
   memory_.items = {{"weights, accumulators, optimiser", layout.weight_state_bytes()},

@@ -124,6 +124,7 @@ Status start_from_float(Run& run, const TrainedFile* trained) {
   };
   MANTISSA_ASSIGN(const auto taught, taught_batches(run, *batches));
   BatchSource& source = taught ? static_cast<BatchSource&>(*taught) : *batches;
+  release_free_memory();  // of executors in the making
   return pretrain(run.config, run.plan, source, run.machine, report, run.state, trained);
 }
 
@@ -321,6 +322,7 @@ Result<Score> test_frozen(Run& run) {
 }
 
 Result<TrainingResult> finish(Run& run) {
+  release_free_memory();  // of the programs that trained
   MANTISSA_RETURN_IF_ERROR(take_best(run));
   // With few bits, statistics that lag behind the weights do harm.
   if (run.plan.total_steps > 0) MANTISSA_RETURN_IF_ERROR(reestimate_statistics(run));

@@ -11,6 +11,7 @@
 #include "networks/network.h"
 #include "networks/segments.h"
 #include "plan/passes/network_format.h"
+#include "plan/passes/sliced_loss.h"
 #include "plan/programs/program.h"
 #include "runtime/memory.h"
 #include "runtime/stages/pipeline.h"
@@ -114,7 +115,7 @@ Status work_on(const SetUp& set_up, Transport& transport, MpiTransport* named) {
   const StateLayout layout = training_layout(graph, config.format, config.optimizer);
   const Isa isa = best_isa();
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  ProgramOptions program_options = training_options(config);
+  ProgramOptions program_options = with_slices(graph, training_options(config));
   program_options.retention = set_up.retention;
   MANTISSA_ASSIGN(const Program program, compile(graph, program_options, {&table, config.threads}));
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(set_up.options));

@@ -11,6 +11,9 @@ set -uo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 passed=0 failed=0
+# Scripts in Python find the modules beside this file.
+cli_tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+export PYTHONPATH=$cli_tests PYTHONDONTWRITEBYTECODE=1
 export XDG_CACHE_HOME=$folder/cache  # where profiles are kept
 
 ok() {
@@ -80,6 +83,11 @@ holds() {
 # json FILE NAME: an entry of a JSON file.
 json() {
   python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1" "$2"
+}
+
+# above NUMBER NUMBER: the first is above the second.
+above() {
+  python3 -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$@"
 }
 
 # same_entry NAME RUN RUN: both summaries have the same entry.

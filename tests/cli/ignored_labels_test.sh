@@ -3,17 +3,10 @@
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
 python3 - "$folder" <<'PYTHON'
-import json, random, sys
-from npz import write_npz
-folder = sys.argv[1]
-random.seed(1)
-
-def npz(name, **arrays):
-    write_npz(f"{folder}/{name}.npz", **arrays)
+import random
+from small_data import conv, network, npz, relu
 
 # Pictures of noise whose bright pixels have the class 1; the class of the border is not known.
 N = 200
@@ -65,27 +58,18 @@ both("positions", [24, 3], "<f4", lambda label: [random.gauss(label, 1) for _ in
 npz("large", x=([60, 28, 28], "|u1", [random.randrange(256) for _ in range(60 * 784)]),
     y=([60], "|u1", [255 if i % 11 == 10 else i % 11 for i in range(60)]))
 npz("numbers", x=([100, 6], "<f4", numbers[:600]), y=([100], "<f4", numbers[:100]))
+for name, one in ("rows", [6]), ("pictures", [12, 12]), ("positions", [24, 3]):
+    code = "|u1" if name == "pictures" else "<f4"
+    values = [0] * (9 * one[0] * (one[1:] or [1])[0])
+    npz(name + "_fewer", x=([9] + one, code, values),
+        y=([10], "|u1", [255, 0, 1, 255, 0, 1, 0, 1, 0, 1]))
 
-def network(name, shape, labels, nodes, first=""):
-    kind = {"type": "uint8"} if shape[-1] == 1 else {"type": "int16", "exponent": -12}
-    first = first or ("pixels" if shape[-1] == 1 else "numbers")
-    enter = "normalise_input" if shape[-1] == 1 else "quantise_input"
-    node = lambda name, op, *inputs, **own: {"name": name, "op": op, "inputs": list(inputs),
-                                             "attributes": own}
-    nodes = [{"name": first, "op": "input", "shape": shape, **kind},
-             {"name": "labels", "op": "input", "type": "int32", "shape": labels},
-             node("in", enter, first), *[node(n[0], n[1], *n[2], **n[3]) for n in nodes],
-             node("loss", "softmax_cross_entropy", "out", "labels")]
-    json.dump({"format": "mantissa network 1", "name": name, "nodes": nodes, "outputs": ["out"],
-               "losses": ["loss"]}, open(f"{folder}/{name}.json", "w"))
-conv = ("c", "convolution", ["in"], {"channels": 8, "padding": 1, "kernel": 3})
-relu = ("r", "relu", ["c"], {})
-network("seg", [12, 12, 1], [12, 12], [conv, relu, ("out", "convolution", ["r"],
-                                                    {"channels": 2, "kernel": 1})])
-network("places", [24, 3], [24], [conv, relu, ("out", "linear", ["r"], {"channels": 2})])
-network("whole", [24, 3], [], [("f", "flatten", ["in"], {}),
-                               ("out", "linear", ["f"], {"channels": 2})])
-network("named", [6], [], [("out", "linear", ["in"], {"channels": 2})], "vector")
+network("seg", [12, 12, 1], [conv, relu, ("out", "convolution", ["r"],
+                                          {"channels": 2, "kernel": 1})], [12, 12])
+network("places", [24, 3], [conv, relu, ("out", "linear", ["r"], {"channels": 2})], [24])
+network("whole", [24, 3], [("f", "flatten", ["in"], {}),
+                           ("out", "linear", ["f"], {"channels": 2})], [])
+network("named", [6], [("out", "linear", ["in"], {"channels": 2})], [], "vector")
 PYTHON
 
 fast=(--batch-size 20 --threads 2 --seed 1 --quiet --overwrite)
@@ -173,6 +157,15 @@ examples() {
 }
 
 refusals() {
+  local name model
+  # The numbers are the file's, not of the examples that are left.
+  for name in rows:mlp rows:named pictures:lenet5 positions:whole; do
+    model=${name#*:} name=${name%:*}
+    [[ -e $folder/$model.json ]] && model=$folder/$model.json
+    refuses "$name: labels of fewer examples" 2 "'y' \[10\] has not as many examples as .* \[9," \
+      train --model "$model" --data "$folder/${name}_fewer.npz" "${fast[@]}" "${ignore[@]}" \
+      --out "$folder/none"
+  done
   refuses "pictures in files" 2 "ignore-label: is for labels in NPZ and NPY files, .* IDX files" \
     train --model lenet5 --data "$data" "${fast[@]}" "${ignore[@]}" --out "$folder/none"
   refuses "numbers" 2 "ignore-label: is for classes, and .* has numbers" train --model mlp \

@@ -50,6 +50,24 @@ run import "$folder/a.gguf"
 holds "without --out it is described all the same" eval \
   '((status == 2)) && grep -q "1 layers of 32" "$folder/stdout" && grep -q "\-\-out" "$folder/stderr"'
 
+# Where a file of the program is wanted, the message names import.
+mkdir "$folder/hf"
+echo '{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}' >"$folder/hf/config.json"
+python3 -c 'import struct, sys
+text = b"{}      "
+sys.stdout.buffer.write(struct.pack("<Q", len(text)) + text)' >"$folder/hf/model.safetensors"
+for model in a.gguf hf hf/model.safetensors; do
+  named=$folder/${model%/*}
+  says="$named is a model of another program; mantissa import $named --out FILE.safetensors"
+  refuses "train --from $model" 2 "$says" \
+    train --from "$folder/$model" --data "$folder/text.txt" --out "$folder/none"
+  refuses "quantize --from $model" 2 "$says" \
+    quantize --from "$folder/$model" --data "$folder/text.txt" --out "$folder/none"
+  refuses "predict --checkpoint $model" 2 "$says" \
+    predict --checkpoint "$folder/$model" --input "$folder/text.txt"
+done
+holds "nothing was written" test ! -e "$folder/none"
+
 # It trains on, with its own tokens; what comes of it goes on with a text.
 for _ in {1..30}; do echo "An able table, a stable cable; 3 cabs and 40 labs."; done >"$folder/book.txt"
 run import "$folder/a.gguf" --sequence 16 --out "$folder/short.safetensors" --quiet
@@ -246,8 +264,27 @@ run train --from "$folder/big.safetensors" --data "$folder/ab.txt" --format fp32
 holds "70,000 tokens are trained" eval '((status == 0))'
 accepts "and generate" '^abab' \
   generate --checkpoint "$folder/big-fp32" --prompt abab --length 3 --temperature 0
-refuses "so many in integers" 2 'are not exact in int32' train --from "$folder/big.safetensors" \
-  --data "$folder/ab.txt" --format bfp8 --steps 3 --batch-size 2 --out "$folder/big-bfp8"
+floats=$(json "$folder/big-fp32/summary.json" test_loss)
+for number_format in bfp8 bfp:block=channel,blocks=token bfp:block=channel,blocks=token,g=8; do
+  run train --from "$folder/big.safetensors" --data "$folder/ab.txt" --format "$number_format" \
+    --steps 3 --batch-size 2 --learning-rate 0.01 --overwrite --out "$folder/big-integers"
+  integers=$(json "$folder/big-integers/summary.json" test_loss)
+  holds "so many in $number_format ($integers; fp32: $floats)" \
+    python3 -c "import sys; sys.exit(not abs($integers / $floats - 1) < 0.05)"
+done
+make big-q8.gguf tokens=70000 type.token_embd.weight=8
+run import "$folder/big-q8.gguf" --sequence 4 --weights blocks --out "$folder/big-q8.safetensors" --quiet
+for base in big big-q8; do
+  for number_format in fp32 bfp:block=channel,blocks=token; do
+    run train --from "$folder/$base.safetensors" --data "$folder/ab.txt" --lora 2 --steps 3 \
+      --format "$number_format" --batch-size 2 --learning-rate 0.01 --overwrite \
+      --out "$folder/big-lora"
+    floats=$integers
+    integers=$(json "$folder/big-lora/summary.json" test_loss)
+  done
+  holds "adapters beside $base ($integers; fp32: $floats)" \
+    python3 -c "import sys; sys.exit(not abs($integers / $floats - 1) < 0.05)"
+done
 accepts "so many generate in integers" '^abab' generate --checkpoint "$folder/big.safetensors" \
   --prompt abab --length 3 --format bfp:block=channel,blocks=token
 # A network may know more tokens than its tokenizer.

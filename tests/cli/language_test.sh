@@ -40,6 +40,23 @@ likeliest=$(generate --temperature 0)
 holds "top-k 1 is temperature 0" eval '[[ $(generate --top-k 1 --seed 9) == "$likeliest" ]]'
 holds "and so is the least top-p" eval '[[ $(generate --top-p 0.00002 --seed 9) == "$likeliest" ]]'
 holds "a top-p between draws another text" eval '[[ $(generate --top-p 0.9 --seed 3) != "$likeliest" ]]'
+# A network that reads ahead has no cache. The arena of its whole sequence counts all the same.
+python3 - "$folder/a/model.safetensors" >"$folder/ahead.json" <<'PYTHON'
+import json, struct, sys
+with open(sys.argv[1], "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+network = header["__metadata__"]["network"]
+assert '"causal": true' in network
+print(network.replace('"causal": true', '"causal": false'))
+PYTHON
+run train --model "$folder/ahead.json" --data "$text" --batch-size 8 --steps 1 --out "$folder/ahead"
+run generate --checkpoint "$folder/ahead" --prompt 'The ' --length 2 --json
+weights=$(json '["weights_bytes"]' "$folder/stdout") arena=$(json '["arena_bytes"]' "$folder/stdout")
+holds "without a cache the arena is known" eval '((arena > 0))'
+refuses "over the budget without a cache" 3 'arena' generate --checkpoint "$folder/ahead" \
+  --prompt 'The ' --memory-budget "$((weights + arena - 1))B"
+accepts "within it" '^The ' generate --checkpoint "$folder/ahead" --prompt 'The ' --length 2 \
+  --memory-budget "$((weights + arena))B"
 refuses "a top-p of nothing" 2 'top-p' generate --checkpoint "$folder/a" --prompt T --top-p 0
 refuses "a prompt with an unknown character" 2 "does not know 'X'" \
   generate --checkpoint "$folder/a" --prompt X

@@ -127,6 +127,9 @@ check_documents() {
 
 check_refusals() {
   local own=$folder/of-run.json
+  : >"$folder/empty.json"
+  refuses "an empty file" 2 "empty.json, line 1: is not JSON" plan --model "$folder/empty.json" \
+    --data "$data"
   refuses "no file" 2 "none.json" plan --model "$folder/none.json" --data "$data"
   refuses "no such network" 2 "unknown model 'resnet9'.*or a file NAME.json" plan --model resnet9
   for setting in "width 2" "loss mse" "label-smoothing 0.1"; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Packed conversations (train --pack): padding that they save, runs that go on, stages and replicas.
+# And batches of conversations of similar length (--buckets).
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -60,6 +61,32 @@ if [[ -e $(dirname "$MANTISSA")/libmantissa-mpi.so ]] && command -v mpirun >/dev
   run launch -n 2 -- train "${few[@]}" "${parts[@]}" --replicas 2 --out "$folder/replicas"
   holds "two replicas" eval '((status == 0)) && same_entry weights_sha256 "$folder/one" "$folder/replicas"'
 fi
+
+# Batches of similar length: all of these fit into the shortest, so that a step is the padded one.
+short=(--from "$folder/base.safetensors" --data "$folder/prompts.jsonl" --batch-size 54)
+run train "${short[@]}" --format fp32 --steps 2 --out "$folder/padded"
+run train "${short[@]}" --format fp32 --steps 2 --buckets 2 --out "$folder/cut"
+holds "buckets: the step of padded batches" python3 -c "import sys; a, b = map(float, sys.argv[1:]); \
+  sys.exit(not abs(a - b) < 1e-5 * a)" "$(json "$folder/padded/summary.json" test_loss)" \
+  "$(json "$folder/cut/summary.json" test_loss)"
+mixed=(--from "$folder/base.safetensors" --data "$folder/chats.jsonl" --batch-size 4 --buckets 4)
+for format in bfp8 dfp8 bfp:block=channel,blocks=token; do
+  name=buckets-${format//[:=,]/-}
+  run train "${mixed[@]}" --format "$format" --steps 4 --threads 2 --checkpoint-every 2 \
+    --out "$folder/$name"
+  holds "$format, buckets: it trains" eval '((status == 0))'
+  cp -r "$folder/$name" "$folder/resumed-$name"
+  rm "$folder/resumed-$name"/{checkpoint-00000004.safetensors,model.safetensors,summary.json}
+  run train --resume "${mixed[@]}" --format "$format" --steps 4 --threads 1 --checkpoint-every 2 \
+    --out "$folder/resumed-$name"
+  holds "$format, buckets: it resumes on one thread" eval \
+    '((status == 0)) && same_entry weights_sha256 "$folder/$name" "$folder/resumed-$name"'
+  run eval --checkpoint "$folder/$name" --json
+  holds "$format, buckets: eval finds what train found" eval \
+    '[[ $(json "$folder/stdout" loss) == "$(json "$folder/$name/summary.json" test_loss)" ]]'
+done
+refuses "buckets of packed conversations" 2 'buckets 4: are for .* not packed' train "${mixed[@]}" \
+  --pack --out "$folder/no"
 
 for _ in {1..60}; do echo "An able table, a stable cable; 3 cabs and 40 labs."; done >"$folder/book.txt"
 refuses "packing of a text" 2 'pack: .* is no file of conversations' train \

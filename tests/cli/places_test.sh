@@ -4,17 +4,10 @@
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
 python3 - "$folder" <<'PYTHON'
-import json, random, sys
-from npz import write_npz
-folder = sys.argv[1]
-random.seed(1)
-
-def npz(name, **arrays):
-    write_npz(f"{folder}/{name}.npz", **arrays)
+import random
+from small_data import conv, network, npz, relu
 
 # Pictures of noise whose bright pixels have the class 1: nothing but the pixel itself tells it.
 pixels = [random.randrange(140) for _ in range(300 * 144)]
@@ -61,31 +54,15 @@ npz("none", x=([0, 24, 3], "<f4", []), y=([0, 24], "|u1", []))
 npz("no_rows", x=([0, 72], "<f4", []), y=([0], "|u1", []))
 npz("table", x=([400, 72], "<f4", x), y=([400], "|u1", [i % 2 for i in range(400)]))
 
-def network(name, shape, nodes, labels, loss="softmax_cross_entropy", **attributes):
-    kind = {"type": "uint8"} if shape[-1] == 1 else {"type": "int16", "exponent": -12}
-    target = {"name": "labels", "op": "input", "type": "int32", "shape": labels}
-    first = "pixels" if shape[-1] == 1 else "numbers"
-    enter = "normalise_input" if shape[-1] == 1 else "quantise_input"
-    node = lambda name, op, *inputs, **own: {"name": name, "op": op, "inputs": list(inputs),
-                                             "attributes": own}
-    nodes = [{"name": first, "op": "input", "shape": shape, **kind}, target,
-             node("in", enter, first), *[node(n[0], n[1], *n[2], **n[3]) for n in nodes],
-             node("loss", loss, "out", target["name"], **attributes)]
-    json.dump({"format": "mantissa network 1", "name": name, "nodes": nodes, "outputs": ["out"],
-               "losses": ["loss"]}, open(f"{folder}/{name}.json", "w"))
-conv = ("c", "convolution", ["in"], {"channels": 8, "padding": 1, "kernel": 3})
-relu = ("r", "relu", ["c"], {})
 seg = [conv, relu, ("out", "convolution", ["r"], {"channels": 2, "kernel": 1})]
 network("seg", [12, 12, 1], seg, [12, 12])
 last = lambda channels: [conv, relu, ("out", "linear", ["r"], {"channels": channels})]
 network("softmax", [24, 3], last(3), [24])
-network("sigmoids", [24, 3], last(3), [24], "sigmoid_cross_entropy")
-network("ranks", [24, 3], last(2), [24], "sigmoid_cross_entropy", ordinal=True)
+network("sigmoids", [24, 3], last(3), [24], loss="sigmoid_cross_entropy")
+network("ranks", [24, 3], last(2), [24], loss="sigmoid_cross_entropy", ordinal=True)
 PYTHON
 
 settings=(--batch-size 20 --threads 2 --seed 1 --quiet --overwrite)
-number() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
-above() { python3 -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$@"; }
 
 # Labels of -1 count neither in training nor in the scores.
 check_unknown() {
@@ -93,11 +70,11 @@ check_unknown() {
   run "${seg[@]}" --data "$folder/unknown.npz" --validation 0.1 --out "$folder/unknown"
   holds "labels of -1 are counted" grep -q "13200 labels are -1 and count nothing" "$folder/stderr"
   holds "100 of 144 pixels of 60 pictures are scored" test 6000 = \
-    "$(number "$folder/unknown/evaluation.json" examples)"
+    "$(json "$folder/unknown/evaluation.json" examples)"
   accepts "labels that are wrong there" "test accuracy" "${seg[@]}" --data "$folder/wrong.npz" \
     --out "$folder/wrong"
-  holds "which scores show" above "$(number "$folder/unknown/evaluation.json" accuracy)" \
-    "$(number "$folder/wrong/evaluation.json" accuracy)"
+  holds "which scores show" above "$(json "$folder/unknown/evaluation.json" accuracy)" \
+    "$(json "$folder/wrong/evaluation.json" accuracy)"
   accepts "eval leaves them out" "6000" eval --checkpoint "$folder/unknown" --json
   accepts "with moved pictures" "test accuracy" "${seg[@]}" --data "$folder/unknown.npz" \
     --augment shift --epochs 1 --out "$folder/unknown"
@@ -106,7 +83,7 @@ check_unknown() {
   for model in softmax sigmoids ranks; do
     accepts "positions, $model" "test accuracy" train --model "$folder/$model.json" --epochs 2 \
       --data "$folder/some.npz" "${settings[@]}" --out "$folder/some"
-    holds "4 of 5 are scored" test 1920 = "$(number "$folder/some/evaluation.json" examples)"
+    holds "4 of 5 are scored" test 1920 = "$(json "$folder/some/evaluation.json" examples)"
   done
   run data "$folder/unknown.npz"
   holds "data counts pixels of each class" grep -q "labels are -1" "$folder/stdout" "$folder/stderr"
@@ -128,7 +105,7 @@ check_teacher() {
   accepts "is learned from" "test accuracy" "${places[@]}" --epochs 8 --teacher "$folder/soft" \
     --teacher-weight 1 --out "$folder/soft-taught"
   holds "as well as labels" above \
-    "$(number "$folder/soft-taught/summary.json" test_accuracy)" 0.9
+    "$(json "$folder/soft-taught/summary.json" test_accuracy)" 0.9
 }
 
 # With pictures alone moved, nothing could be learned: the class of a pixel is its own brightness.
@@ -138,11 +115,11 @@ check_augmentation() {
     run train --model "$folder/seg.json" --data "$folder/bright.npz" "${settings[@]}" --epochs 6 \
       --augment "$augmentation" --out "$folder/moved"
     holds "labels move with $augmentation" above \
-      "$(number "$folder/moved/summary.json" test_accuracy)" 0.9
+      "$(json "$folder/moved/summary.json" test_accuracy)" 0.9
   done
   run train --model "$folder/seg.json" --data "$folder/bright.npz" "${settings[@]}" --epochs 6 \
     --augment shift --format fp32 --out "$folder/moved"
-  holds "in fp32, too" above "$(number "$folder/moved/summary.json" test_accuracy)" 0.9
+  holds "in fp32, too" above "$(json "$folder/moved/summary.json" test_accuracy)" 0.9
 }
 
 # agree RUN: train and eval count the same examples, all places.
@@ -166,7 +143,7 @@ check_losses() {
     run train --model "$folder/$form.json" --data "$folder/places.npz" "${settings[@]}" \
       --epochs 10 --out "$folder/$form"
     holds "$form learn positions" above \
-      "$(number "$folder/$form/summary.json" test_accuracy)" 0.85
+      "$(json "$folder/$form/summary.json" test_accuracy)" 0.85
     run eval --checkpoint "$folder/$form" --out "$folder/eval.json"
     holds "$form: all places count, and eval agrees" agree "$folder/$form"
     accepts "$form: predict shows parts of places" "^test 0 .*%|^test 0 .*[012]" predict \

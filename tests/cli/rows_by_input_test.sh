@@ -3,9 +3,7 @@
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
-here=$PYTHONPATH
+here=$cli_tests
 
 cat >"$folder/make.py" <<'PYTHON'
 import random, struct, sys

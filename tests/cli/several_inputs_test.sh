@@ -4,17 +4,10 @@
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
 cat >"$folder/data.py" <<'PYTHON'
 import random, struct, sys
-from npz import write_npz
-folder = sys.argv[1]
-random.seed(1)
-
-def npz(name, **arrays):
-    write_npz(f"{folder}/{name}.npz", **arrays)
+from small_data import folder, npz
 
 # The class is 2 * (bright on the right) + (first number above 100).
 N = 600

@@ -2,15 +2,11 @@
 # shellcheck shell=bash
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
-here=$PYTHONPATH
+here=$cli_tests
 
 cat >"$folder/data.py" <<'PYTHON'
 import random, sys
-from npz import write_npz
-folder = sys.argv[1]
-random.seed(1)
+from small_data import folder, npz
 
 # A bright half of the picture and the sign of a number say the class, both numbers the age, and two
 # of the tags.
@@ -36,8 +32,6 @@ A = lambda a, b: ([b - a], "<f4", part(ages, a, b))
 T = lambda a, b: ([b - a, 3], "|u1", part(tags, a, b))
 all_of = lambda a, b: {"picture": P(a, b), "vector": V(a, b), "kind": K(a, b), "age": A(a, b),
                        "tags": T(a, b)}
-def npz(name, **arrays):
-    write_npz(f"{folder}/{name}.npz", **arrays)
 splits = {}
 for split, a, b in ("train", 0, 480), ("val", 480, 640), ("test", 640, 800):
     splits.update({f"{key}_{split}": array for key, array in all_of(a, b).items()})

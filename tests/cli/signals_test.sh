@@ -2,17 +2,10 @@
 # Sequences of numbers and labels of pixels from the command line: training, measuring, predicting.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
 python3 - "$folder" <<'PYTHON'
-import random, sys
-from npz import write_npz
-folder = sys.argv[1]
-random.seed(1)
-
-def npz(name, **arrays):
-    write_npz(f"{folder}/{name}.npz", **arrays)
+import random
+from small_data import npz
 
 # Two channels of noise with a bump: early in the first channel, late in it, or in the second.
 def signal(kind):
@@ -85,21 +78,19 @@ cat >"$folder/unet.json" <<'JSON'
  "outputs": ["logits"], "losses": ["loss"]}
 JSON
 
-number() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
-above() { python3 -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$@"; }
 
 settings=(--epochs 6 --batch-size 16 --threads 1 --seed 1 --quiet)
 for axes in first last; do
   run train --model "$folder/tcn.json" --data "$folder/$axes.npz" "${settings[@]}" \
     --out "$folder/$axes"
   holds "a network over one axis trains on arrays with the channels $axes" eval '((status == 0))'
-  holds "and learns" above "$(number "$folder/$axes/summary.json" test_accuracy)" 0.9
+  holds "and learns" above "$(json "$folder/$axes/summary.json" test_accuracy)" 0.9
 done
 holds "the order of the axes changes no weight" \
-  test "$(number "$folder/first/summary.json" weights_sha256)" = \
-  "$(number "$folder/last/summary.json" weights_sha256)"
+  test "$(json "$folder/first/summary.json" weights_sha256)" = \
+  "$(json "$folder/last/summary.json" weights_sha256)"
 run eval --checkpoint "$folder/first" --data "$folder/first.npz" --out "$folder/eval.json"
-holds "eval takes the arrays" above "$(number "$folder/eval.json" accuracy)" 0.9
+holds "eval takes the arrays" above "$(json "$folder/eval.json" accuracy)" 0.9
 run predict --checkpoint "$folder/first" --data "$folder/first.npz" --index 0-7
 holds "predict, too" eval '((status == 0))'
 refuses "the other axis" 2 'channels names the other' \
@@ -111,7 +102,7 @@ run train --model "$folder/unet.json" --data "$folder/shapes.npz" "${settings[@]
 holds "a network that labels pixels trains" eval '((status == 0))'
 run eval --checkpoint "$folder/unet" --data "$folder/shapes.npz" --out "$folder/eval.json"
 holds "eval says the mean intersection over union" grep -q 'mean IoU' "$folder/stdout"
-holds "and it is high" above "$(number "$folder/eval.json" mean_iou)" 0.75
+holds "and it is high" above "$(json "$folder/eval.json" mean_iou)" 0.75
 holds "there is one for each class" grep -q class_iou "$folder/eval.json"
 run predict --checkpoint "$folder/unet" --data "$folder/shapes.npz" --index 0-3 \
   --raw "$folder/raw.npz"
@@ -126,7 +117,7 @@ for form in dice sum; do
     --out "$folder/$form"
   holds "$form learns the pixels" eval '((status == 0))'
   run eval --checkpoint "$folder/$form" --data "$folder/shapes.npz" --out "$folder/eval.json"
-  holds "the mean IoU is high" above "$(number "$folder/eval.json" mean_iou)" 0.75
+  holds "the mean IoU is high" above "$(json "$folder/eval.json" mean_iou)" 0.75
   holds "it resumes" go_on_from_the_checkpoint_before "$folder/$form"
 done
 run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
@@ -138,11 +129,11 @@ run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]
   --out "$folder/one"
 holds "two runs train" eval '((status == 0))'
 holds "the same bits on three threads" \
-  test "$(number "$folder/three/summary.json" state_sha256)" = \
-  "$(number "$folder/one/summary.json" state_sha256)"
+  test "$(json "$folder/three/summary.json" state_sha256)" = \
+  "$(json "$folder/one/summary.json" state_sha256)"
 refuses "a class for an example" 2 'is softmax_cross_entropy' \
   train --model mlp --loss dice --data "$data" --out "$folder/no"
-refuses "CTC" 2 "loss: 'ctc' is for sequences of labels.*ctc_loss" \
+refuses "CTC" 2 "loss: 'ctc' has the most labels.*ctc_loss" \
   train --model mlp --loss ctc --data "$data" --out "$folder/no"
 refuses "a contrast" 2 "'contrastive' is for vectors.*contrastive_loss" \
   train --model mlp --loss contrastive --data "$data" --out "$folder/no"

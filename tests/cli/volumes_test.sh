@@ -3,10 +3,7 @@
 # apart, in bfp8 and with 4 bits.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-PYTHONPATH=$tests
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
-network=$tests/../../examples/networks/volumes.json
+network=$cli_tests/../../examples/networks/volumes.json
 
 python3 - "$folder" <<'PYTHON'
 import random, sys
@@ -47,20 +44,18 @@ write_npz(f"{folder}/pictures.npz", x=([60, SIDE, SIDE], "<f4", flat[:60 * SIDE 
           y=([60], "|u1", kinds[:60]))
 PYTHON
 
-number() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
-above() { python3 -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$@"; }
 
 for seed in 1 2 3; do
   run train --model "$network" --data "$folder/volumes.npz" --epochs 12 --batch-size 16 \
     --threads 1 --seed "$seed" --quiet --out "$folder/bfp8_$seed"
   holds "seed $seed trains in bfp8" eval '((status == 0))'
-  accuracy=$(number "$folder/bfp8_$seed/summary.json" test_accuracy)
+  accuracy=$(json "$folder/bfp8_$seed/summary.json" test_accuracy)
   holds "and learns: $accuracy" above "$accuracy" 0.95
   run quantize --from "$folder/bfp8_$seed" --data "$folder/volumes.npz" --weights 4 \
     --activations 4 --epochs 5 --batch-size 16 --threads 1 --seed "$seed" --quiet \
     --out "$folder/w4a4_$seed"
   holds "seed $seed trains with 4 bits" eval '((status == 0))'
-  accuracy=$(number "$folder/w4a4_$seed/summary.json" test_accuracy)
+  accuracy=$(json "$folder/w4a4_$seed/summary.json" test_accuracy)
   holds "and keeps what it learned: $accuracy" above "$accuracy" 0.95
 done
 
@@ -71,15 +66,15 @@ one() {
 one --threads 1 --out "$folder/one"
 one --threads 3 --out "$folder/three"
 holds "the same bits on three threads" \
-  test "$(number "$folder/three/summary.json" state_sha256)" = \
-  "$(number "$folder/one/summary.json" state_sha256)"
+  test "$(json "$folder/three/summary.json" state_sha256)" = \
+  "$(json "$folder/one/summary.json" state_sha256)"
 one --threads 1 --isa scalar --out "$folder/scalar"
-holds "and by plain loops" test "$(number "$folder/scalar/summary.json" state_sha256)" = \
-  "$(number "$folder/one/summary.json" state_sha256)"
+holds "and by plain loops" test "$(json "$folder/scalar/summary.json" state_sha256)" = \
+  "$(json "$folder/one/summary.json" state_sha256)"
 one --threads 1 --recompute all --out "$folder/again"
 holds "and with the taps computed again" \
-  test "$(number "$folder/again/summary.json" state_sha256)" = \
-  "$(number "$folder/one/summary.json" state_sha256)"
+  test "$(json "$folder/again/summary.json" state_sha256)" = \
+  "$(json "$folder/one/summary.json" state_sha256)"
 accepts "plan computes the taps again" "depth_taps +forward .* again" plan --model "$network" \
   --data "$folder/volumes.npz" --batch-size 16 --recompute all
 one --threads 1 --format fp32 --out "$folder/float"

@@ -13,12 +13,26 @@ readonly strict=(-std=c99 -Wall -Wextra -Wconversion -pedantic -Werror)
 # sources_of FOLDER: the C files of an export, without its examples.
 sources_of() { find "$1" -name '*.c' ! -path "$1/example.c" ! -path "$1/train.c" | sort; }
 
+# objects_of COMPILER EXPORT DATA FLAG...: compiles the program's files, and prints the objects. Exports
+# share most files: of equal text, after its headers, there is one object for the same flags.
+objects_of() {
+  local compile=("$1" "${strict[@]}" "${@:4}" -I"$2" -I"$3" -I"$board_folder") source key object
+  local shared=${folder:-$2}/objects
+  mkdir -p "$shared"
+  for source in $(sources_of "$2") "$device_tests/program.c" "$board_folder/host.c"; do
+    key=$({ echo "$1 ${*:4}" && "${compile[@]}" -E -P "$source"; } | sha256sum) || return
+    object=$shared/${key%% *}.o
+    [[ -e $object ]] || "${compile[@]}" -c "$source" -o "$object" || return
+    echo "$object"
+  done
+}
+
 # run_hosted NAME COMPILER EMULATOR EXPORT DATA FLAG...: prints what the program prints.
 run_hosted() {
-  local program=$4/$1.out
-  # shellcheck disable=SC2046,SC2086
-  $2 "${strict[@]}" "${@:6}" -I"$4" -I"$5" -I"$board_folder" $(sources_of "$4") \
-    "$device_tests/program.c" "$board_folder/host.c" -o "$program" && $3 "$program"
+  local program=$4/$1.out objects
+  objects=$(objects_of "$2" "$4" "$5" "${@:6}") || return
+  # shellcheck disable=SC2086
+  $2 "${@:6}" $objects -o "$program" && $3 "$program"
 }
 
 # run_board BOARD EXPORT DATA FLAG...

@@ -74,7 +74,7 @@ inline ClassificationEvaluation evaluate_with(FrozenNetwork& network, int64_t ba
                                               Isa isa, const ExampleSet& images) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   auto programs = compile_evaluation(network.graph, network.description.format, batch, images.count,
-                                     {&table, threads});
+                                     {&table, threads}, Reads::kResults);
   EXPECT_TRUE(programs.ok());
   auto arena = AlignedMemory::create(programs->arena_bytes());
   ThreadPool pool(threads);

@@ -168,14 +168,39 @@ TEST(LossForms, AFactorMultipliesTheGradientAlone) {
       }
     }
   }
-  // With weights of rows their products, to nearest.
-  const LossRows weighed = with_weights(classes);
-  const LossFound found = weighed.run(ops::kSoftmaxCrossEntropy, {{"loss_weight", 0.3}});
-  LossRows products = weighed;
-  for (int16_t& weight : products.weights) {
-    weight = static_cast<int16_t>(shift_right_rne(int64_t{weight} * 307, 10));
+}
+
+// Weights of rows times a factor are rounded to nearest in 15 bits, of which the factor decides the
+// unit: the largest products of both, 1023, are not clipped, small ones keep their bits.
+TEST(LossForms, AFactorAndWeightsOfRowsAreMultiplied) {
+  LossRows rows = with_weights(some_rows(40, 6));
+  for (int64_t i = 0; i < 40; ++i) rows.labels.push_back(static_cast<int32_t>(i % 7) - 1);
+  rows.weights[2] = 32767;
+  rows.weights[3] = 1024;
+  struct Factor {
+    int64_t units;  // of 1/1024
+    int bits;       // of their number
+  };
+  for (const auto& [units, bits] : {Factor{3, 2}, {307, 9}, {1229, 11}, {20787, 15}, {32767, 15}}) {
+    SCOPED_TRACE(units);
+    const double factor = static_cast<double>(units) / 1024;
+    LossRows products = rows;
+    for (int16_t& weight : products.weights) {
+      weight = static_cast<int16_t>(shift_right_rne(weight * units, bits));
+    }
+    const LossFound found = rows.run(ops::kSoftmaxCrossEntropy, {{"loss_weight", factor}});
+    std::vector<double> wanted = products.run(ops::kSoftmaxCrossEntropy, {}).gradient;
+    for (double& each : wanted) each = std::ldexp(each, bits - 10);
+    EXPECT_EQ(found.gradient, wanted);
+    const LossFound floats = rows.run(ops::kSoftmaxCrossEntropy, {{"loss_weight", factor}}, true);
+    const LossFound plain = rows.run(ops::kSoftmaxCrossEntropy, {}, true);
+    const double largest = std::abs(*std::ranges::max_element(
+        floats.gradient, {}, [](double each) { return std::abs(each); }));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_NEAR(floats.gradient[i], factor * plain.gradient[i], largest * 1e-6) << i;
+      EXPECT_NEAR(found.gradient[i], floats.gradient[i], largest * 2e-3) << i;
+    }
   }
-  EXPECT_EQ(found.gradient, products.run(ops::kSoftmaxCrossEntropy, {}).gradient);
 }
 
 // The loops compute what the kernels compute, where both can.

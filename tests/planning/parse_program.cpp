@@ -5,6 +5,7 @@
 #include <limits>
 #include <sstream>
 
+#include "ops/losses/slices/sliced_loss.h"
 #include "ops/ops.h"
 #include "plan/passes/node_operands.h"
 #include "plan/programs/program_text.h"
@@ -17,7 +18,7 @@ constexpr const Op* kAllOperators[] = {
 #define MANTISSA_OP(symbol) &ops::symbol,
 #include "ops/ops.inc"
 #undef MANTISSA_OP
-};
+    &ops::kSlicedCrossEntropy};
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
@@ -59,6 +60,7 @@ class ProgramReader : private LineReader {
     o.results = at("results").list<int>(most_value);
     o.given = at("given").list<int>(most_value);
     o.cached_positions = at("cached_positions").number();
+    o.logit_rows = at("logit_rows").number();
     o.arena_limit_bytes = at("arena_limit").number_or<int64_t>(kMost);
     program_.arena_bytes = at("arena_bytes").number();
     program_.live_bytes = at("live_bytes").number();

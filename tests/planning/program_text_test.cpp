@@ -170,6 +170,18 @@ TEST(ProgramTexts, OfPartsAreReadBack) {
                                          .arena_limit_bytes = 1 << 30}});
 }
 
+// A loss with its logits in slices.
+TEST(ProgramTexts, OfSlicesAreReadBack) {
+  const ModelOptions sizes = {.classes = 32, .width_multiplier = 0.25, .sequence = 8};
+  const Graph graph = *build_model("transformer_lm", sizes);
+  expect_the_same_when_read({.model = "transformer_lm",
+                             .sizes = sizes,
+                             .options = {.kind = ProgramKind::kInference,
+                                         .micro_batch_size = 2,
+                                         .results = graph.nodes[graph.losses[0]].outputs,
+                                         .logit_rows = 3}});
+}
+
 // The text with another one in the place of the first of its lines that has it.
 void expect_refusal(const std::string& what, const std::string& instead, const std::string& error) {
   const auto [graph, program] = text_program({.model = "mlp"});

@@ -170,7 +170,7 @@ Outcome<ExportedModel> export_to_tflite(const ExportConfig& config) {
     return invalid_input("--target tflite: encoders are exported as ONNX files");
   }
   MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
-  MANTISSA_RETURN_IF_ERROR(check_has_one_output(config.checkpoint, network.description.options));
+  MANTISSA_RETURN_IF_ERROR(check_has_one_answer(config.checkpoint, network.description.options));
   MANTISSA_ASSIGN(const tflite::ModelData model,
                   of_file(config.checkpoint, export_tflite(network)));
   MANTISSA_ASSIGN(const std::string bytes, of_file(config.checkpoint, tflite::model_bytes(model)));

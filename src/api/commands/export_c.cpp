@@ -114,6 +114,8 @@ Result<FrozenNetwork> frozen_zeros(const RunConfig& config, const RunPlan& plan)
 }  // namespace
 
 Result<std::string> memory_as_c(const RunConfig& config, const RunPlan& plan) {
+  const Status fits = check_has_one_answer(config.model, plan.options);
+  if (!fits.ok()) return "as C (export --target c)\n  " + fits.error().message + "\n";
   MANTISSA_ASSIGN(FrozenNetwork network, frozen_zeros(config, plan));
   const auto predicts = device::c_of_frozen(network, "mantissa");
   std::string text = "as C (export --target c)\n  predicting: ";
@@ -143,7 +145,7 @@ Result<std::string> memory_as_c(const RunConfig& config, const RunPlan& plan) {
 Outcome<ExportedModel> export_to_c(const CExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(request.checkpoint));
-  MANTISSA_RETURN_IF_ERROR(check_has_one_output(request.checkpoint, network.description.options));
+  MANTISSA_RETURN_IF_ERROR(check_has_one_answer(request.checkpoint, network.description.options));
   if (network.description.options.loss == ops::LossKind::kOrdinal) {
     return invalid_input(request.checkpoint +
                          ": C takes the largest result for the best class, and results of ranks "
@@ -158,7 +160,7 @@ Outcome<ExportedModel> export_training_to_c(const CExport& request) {
   MANTISSA_ASSIGN(const ExportedRun run, read_run(request.checkpoint));
   const RunConfig& config = run.config;
   const RunPlan& plan = run.plan;
-  MANTISSA_RETURN_IF_ERROR(check_has_one_output(request.checkpoint, plan.options));
+  MANTISSA_RETURN_IF_ERROR(check_has_one_answer(request.checkpoint, plan.options));
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   const CExport of_folder = {config.out, request.prefix, request.out, request.from_initial,
                              request.memory_budget};

@@ -9,6 +9,7 @@
 
 #include "data/arrays/array_files.h"
 #include "data/datasets/one_against_others.h"
+#include "networks/label_sequences.h"
 
 namespace mantissa {
 namespace {
@@ -104,6 +105,8 @@ Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwor
     return invalid_input(source + (are_rows ? ": is a table, and the network takes pictures"
                                             : ": has pictures, and the network takes tables"));
   }
+  MANTISSA_RETURN_IF_ERROR(
+      check_label_sequences(network.description.network, data.test, source + ": test"));
   if (!are_rows) MANTISSA_RETURN_IF_ERROR(match_classes(network, source, data));
   return data;
 }

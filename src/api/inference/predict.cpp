@@ -1,6 +1,5 @@
 // The predict command: pictures or rows from files, or test examples, through a frozen network.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -13,14 +12,12 @@
 #include "api/settings/settings.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
-#include "data/datasets/readers.h"
 #include "data/pictures/picture_files.h"
 #include "formats/arrays/npz.h"
 #include "formats/pictures/image.h"
 #include "infer/tasks/classification.h"
 #include "infer/tasks/regression.h"
 #include "mantissa/mantissa.h"
-#include "tensor/table_numbers.h"
 
 namespace mantissa {
 namespace {
@@ -120,15 +117,6 @@ int decoding_threads(std::span<const fs::path> files, int threads) {
   return reading_threads(*std::max_element(bytes.begin(), bytes.end()), threads);
 }
 
-// A picture, not yet predicted.
-Prediction with_pixels(std::string source, const PictureForm& form, std::vector<uint8_t> pixels) {
-  return {.source = std::move(source),
-          .height = form.height,
-          .width = form.width,
-          .channels = form.channels,
-          .pixels = std::move(pixels)};
-}
-
 // Reads and predicts some files; those that cannot be read are listed.
 Status predict_files(std::span<const fs::path> files, const DataOptions& options,
                      Predictor& predictor) {
@@ -185,60 +173,6 @@ Status predict_inputs(const PredictionConfig& config, Predictor& predictor) {
   return {};
 }
 
-// The truth about an example, in the tensor of a target.
-void take_truth(const Target& target, const ExampleSet& test, size_t at, Prediction& example) {
-  for (const Target& part : target.parts) {
-    take_truth(part, test, at, example.outputs.emplace_back());
-  }
-  const auto tensor = [&](const char* usual) {
-    return target.output.empty() ? std::string(usual) : target.output;
-  };
-  if (target.is_number()) {
-    const size_t count = target.numbers.size();
-    const auto& numbers = test.numbers<int16_t>(tensor(kTargetTensor));
-    for (size_t k = 0; k < count; ++k) {
-      const TargetNumber& number = target.numbers[k];
-      example.truths.push_back(
-          std::ldexp(numbers[at * count + k], kTargetExponent) * number.deviation + number.mean);
-    }
-    example.truth = example.truths[0];
-  } else if (target.has_labels()) {
-    const auto first = test.numbers<Label>(tensor(kLabelTensor)).begin() +
-                       static_cast<int64_t>(at) * target.classes;
-    example.true_labels.assign(first, first + target.classes);
-  } else if (target.parts.empty() && test.find(tensor(kLabelTensor))->shape.rank == 0) {
-    example.label = test.numbers<Label>(tensor(kLabelTensor))[at];
-  }
-}
-
-// A test example, not yet predicted.
-Prediction test_example(const Dataset& data, int64_t i) {
-  const ExampleSet& test = data.test;
-  const PictureForm form = test.picture_form();
-  const auto first = test.pixels().begin() + i * form.bytes();
-  Prediction example =
-      with_pixels("test " + std::to_string(i), form, {first, first + form.bytes()});
-  take_truth(data.info.target, test, static_cast<size_t>(i), example);
-  return example;
-}
-
-Status predict_examples(const PredictionConfig& config, Predictor& predictor) {
-  MANTISSA_ASSIGN(const Dataset data, load_test_data(config, predictor.network));
-  if (config.last_index >= data.test.count) {
-    return invalid_input("index: " + data.info.name + " has test examples 0 to " +
-                         std::to_string(data.test.count - 1));
-  }
-  const Examples test = examples_of(data.test);
-  const int64_t end = config.last_index + 1;
-  for (int64_t first = config.first_index; first < end; first += kPredictedAtOnce) {
-    const int64_t count = std::min(kPredictedAtOnce, end - first);
-    std::vector<Prediction> batch;
-    for (int64_t i = first; i < first + count; ++i) batch.push_back(test_example(data, i));
-    MANTISSA_RETURN_IF_ERROR(predictor.run(std::move(batch), examples_from(first, count, test)));
-  }
-  return {};
-}
-
 Status check_targets(const PredictionConfig& config) {
   if (!config.csv.empty() && config.csv != "-") {
     MANTISSA_RETURN_IF_ERROR(check_target("csv", config.csv));
@@ -283,6 +217,7 @@ void describe_output(const FrozenDescription& output, Predictions& result) {
   result.class_names = output.class_names;
   result.has_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
   result.several_labels = options.has_labels;
+  result.labels_in_order = options.loss == ops::LossKind::kCtc;
   const Target target = target_of(output);
   result.target = target_names(target);
   for (const TargetNumber& number : target.numbers) result.targets.push_back(number.column);

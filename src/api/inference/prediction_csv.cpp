@@ -101,6 +101,21 @@ std::string labels_csv(const Predictions& predictions) {
   return csv;
 }
 
+// "3 1 1": classes in their order.
+std::string order_of(const std::vector<int>& labels) {
+  std::string text;
+  for (const int label : labels) text += (text.empty() ? "" : " ") + std::to_string(label);
+  return text;
+}
+
+std::string sequence_csv(const Predictions& predictions) {
+  std::string csv = "source,truth,labels\n";
+  for (const Prediction& one : predictions.predictions) {
+    csv += field(one.source) + "," + order_of(one.true_labels) + "," + order_of(one.labels) + "\n";
+  }
+  return csv;
+}
+
 std::string label_csv(const Predictions& predictions) {
   std::string csv = "source,label,label_name,guess,guess_name,probability,labels";
   for (const std::string& name : predictions.class_names) csv += "," + field(name);
@@ -170,6 +185,7 @@ std::string outputs_csv(const Predictions& predictions) {
 std::string prediction_csv(const Predictions& predictions) {
   if (!predictions.outputs.empty()) return outputs_csv(predictions);
   if (!predictions.target.empty()) return number_csv(predictions);
+  if (predictions.labels_in_order) return sequence_csv(predictions);
   if (predictions.has_labels) {
     return predictions.several_labels ? labels_csv(predictions) : label_csv(predictions);
   }

@@ -156,7 +156,9 @@ void take_places(const Classified& found, int64_t first, int64_t places,
 void take_results(const Classified& found, int64_t i, int64_t count, int64_t places,
                   const FrozenDescription& description, Prediction& one) {
   const int64_t classes = description.options.classes;
-  if (ops::is_for_numbers(description.options.loss)) {
+  if (!found.sequences.empty()) {
+    one.labels = found.sequences[static_cast<size_t>(i)];
+  } else if (ops::is_for_numbers(description.options.loss)) {
     const auto numbers = std::ssize(found.numbers) / count;
     one.numbers.assign(found.numbers.begin() + i * numbers,
                        found.numbers.begin() + (i + 1) * numbers);

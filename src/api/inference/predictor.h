@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "api/inference/inference_config.h"
@@ -43,6 +44,12 @@ struct Predictor {
   // Whether arrays fill the network's inputs: by name, or one of positions or pictures of numbers.
   bool takes_arrays() const;
 };
+
+// A picture, not yet predicted.
+Prediction with_pixels(std::string source, const PictureForm& form, std::vector<uint8_t> pixels);
+
+// Predicts the test examples of the data set from the first index to the last.
+Status predict_examples(const PredictionConfig& config, Predictor& predictor);
 
 // Whether `input` names files of arrays.
 bool names_arrays(const PredictionConfig& config);

@@ -120,7 +120,8 @@ std::vector<int> Model::guesses(const std::vector<double>& results) const {
 
 bool Model::gives_lists() const {
   const FrozenDescription& description = data_->network.description;
-  return gives_labels(description) || label_shape_of_places(description.network).rank > 0;
+  return gives_labels(description) || label_shape_of_places(description.network).rank > 0 ||
+         loss_of_sequences(description.network) != nullptr;
 }
 
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {

@@ -124,7 +124,7 @@ std::string frequent_confusions(const Evaluation& evaluation) {
 }
 
 // ", AUC 0.9712, average precision 0.8810", of two classes; of labels their F1; of pixels the mean
-// intersection over union.
+// intersection over union; of labels in an order how many are wrong.
 std::string label_scores(const std::string& evaluation_json) {
   constexpr std::pair<const char*, const char*> kScores[] = {
       {"auc", "AUC"},
@@ -140,6 +140,8 @@ std::string label_scores(const std::string& evaluation_json) {
       {"mean_iou", "mean IoU"}};
   const auto json = nlohmann::json::parse(evaluation_json, nullptr, false);
   std::string text;
+  const auto rate = json.find("label_error_rate");
+  if (rate != json.end()) text += ", label error rate " + percent(rate->get<double>());
   for (const auto& [key, name] : kScores) {
     const auto found = json.find(key);
     if (found == json.end() || !found->is_number()) continue;

@@ -74,6 +74,26 @@ std::string label_table(const Predictions& predictions, const Terminal& terminal
   return text;
 }
 
+// Labels in an order: source, true labels, found ones.
+std::string sequence_table(const Predictions& predictions, const Terminal& terminal) {
+  const auto text_of = [](const std::vector<int>& labels) {
+    std::string text;
+    for (const int label : labels) text += (text.empty() ? "" : " ") + std::to_string(label);
+    return text.empty() ? "(none)" : text;
+  };
+  const auto line = [](const std::string& source, const std::string& truth,
+                       const std::string& labels) {
+    return pad_right(source, 28) + pad_right(truth, 42) + labels;
+  };
+  std::string text = terminal.paint("2", line("example", "truth", "labels")) + "\n";
+  for (const Prediction& one : predictions.predictions) {
+    text += line(shortened_path(printable(one.source), 26),
+                 one.knows_order ? shortened(text_of(one.true_labels), 40) : "",
+                 text_of(one.labels)) + "\n";
+  }
+  return text;
+}
+
 // If several numbers are predicted: the source, then the prediction and the truth of each.
 std::string numbers_table(const Predictions& predictions, const Terminal& terminal) {
   std::string head = pad_right("example", 28);
@@ -166,6 +186,7 @@ std::string prediction_table(const Predictions& predictions, const Terminal& ter
   if (!predictions.outputs.empty()) return outputs_table(predictions, terminal);
   if (predictions.targets.size() > 1) return numbers_table(predictions, terminal);
   if (!predictions.target.empty()) return number_table(predictions, terminal);
+  if (predictions.labels_in_order) return sequence_table(predictions, terminal);
   if (predictions.several_labels) return label_table(predictions, terminal);
   std::vector<std::vector<std::string>> rows = {{"example", "truth", "", "guess", "or", "or"}};
   for (const Prediction& prediction : predictions.predictions) {
@@ -206,6 +227,11 @@ void add_results(const Predictions& predictions, const Prediction& prediction, J
       entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
       entry[predictions.target] = prediction.number;
     }
+    return;
+  }
+  if (predictions.labels_in_order) {
+    entry["truth"] = prediction.knows_order ? Json(prediction.true_labels) : Json();
+    entry["labels"] = prediction.labels;
     return;
   }
   entry["label"] = prediction.label >= 0 ? Json(prediction.label) : Json();

@@ -23,7 +23,7 @@ std::optional<double> number_in(const Json& summary, const char* name) {
 }
 
 std::string line(const Terminal& terminal, const char* name, const std::string& value) {
-  return "  " + terminal.paint("2", pad_right(name, 15)) + value + "\n";
+  return "  " + terminal.paint("2", pad_right(std::string(name) + " ", 15)) + value + "\n";
 }
 
 std::string memory_text(const Json& summary) {
@@ -67,6 +67,9 @@ std::string scores_text(const Json& summary) {
   if (const auto accuracy = number_in(summary, "test_accuracy")) {
     text = "test accuracy " + percent(*accuracy);
   }
+  if (const auto rate = number_in(summary, "test_label_error_rate")) {
+    text += ", label error rate " + percent(*rate);
+  }
   if (const auto auc = number_in(summary, "test_auc")) text += ", AUC " + decimal(*auc, 4);
   if (const auto f1 = number_in(summary, "test_micro_f1")) text += ", micro F1 " + decimal(*f1, 4);
   if (const auto r2 = number_in(summary, "test_r2")) {
@@ -93,6 +96,9 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
   };
   if (const auto accuracy = number_in(summary, "test_accuracy")) {
     add("test accuracy", terminal.paint("1", percent(*accuracy)));
+  }
+  if (const auto rate = number_in(summary, "test_label_error_rate")) {
+    add("label error rate", percent(*rate));
   }
   constexpr std::pair<const char*, const char*> kLabelScores[] = {
       {"test_auc", "test AUC"},

@@ -127,9 +127,7 @@ void leave_out_ignored(const FoundSplit& split, NpyArray& labels, std::span<NpyA
     if (!is_ignored(split, number(labels, n))) kept.push_back(n);
   }
   if (std::ssize(kept) == count) return;
-  for (NpyArray& other : others) {
-    if (!other.shape.empty() && other.shape[0] == count) keep_examples(kept, other);
-  }
+  for (NpyArray& other : others) keep_examples(kept, other);
   keep_examples(kept, labels);
 }
 
@@ -144,20 +142,29 @@ std::string ignored_note(const FoundSplit& split, const NpyArray& labels) {
                                 : text + " labels are " + label + " and count nothing");
 }
 
+Status check_counts(const FoundSplit& split, const NpyArray& first, const NpyArray& array) {
+  if (!first.shape.empty() && !array.shape.empty() && array.shape[0] == first.shape[0]) return {};
+  return invalid_input(place_of(split, array) + " has not as many examples as '" + first.name +
+                       "' " + shape_text(first));
+}
+
 Result<ArrayPair> read_pair(const FoundSplit& split) {
   MANTISSA_ASSIGN(ArrayPair pair, read_whole_pair(split));
+  if (!split.ignored_label) return pair;
+  // Before labels are left out, so that the message has the file's numbers.
+  MANTISSA_RETURN_IF_ERROR(check_counts(split, pair.x, pair.y));
   leave_out_ignored(split, pair.y, {&pair.x, 1});
   return pair;
 }
 
-Status take_ignored_label(std::optional<int64_t> label, FoundData& found) {
+Status take_ignored_label(std::optional<int64_t> label, const ReadLabels& read, FoundData& found) {
   if (!label) return {};
   for (const SplitRow& row : kSplitRows) {
     FoundSplit& split = found.*row.found;
     if (split.files.empty()) continue;
+    MANTISSA_ASSIGN(const NpyArray labels, read(split));
     split.ignored_label = label;
-    MANTISSA_ASSIGN(const ArrayPair pair, read_whole_pair(split));
-    found.notes.push_back(ignored_note(split, pair.y));
+    found.notes.push_back(ignored_note(split, labels));
   }
   return {};
 }

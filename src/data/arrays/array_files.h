@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,17 +46,22 @@ std::string unread_note(const OtherArray& array);
 struct ArrayPair {
   NpyArray x, y;
 };
-// Without the examples whose one label the split ignores.
+// Without the examples whose one label the split ignores. Then an error if the arrays have not as
+// many examples as each other.
 Result<ArrayPair> read_pair(const FoundSplit& split);
 
 bool is_ignored(const FoundSplit& split, double label);
 
-// Leaves the examples whose one label the split ignores out of the labels and of other arrays of as
-// many examples.
+// An error if the array has not as many examples as the first one.
+Status check_counts(const FoundSplit& split, const NpyArray& first, const NpyArray& array);
+
+// Leaves the examples whose one label the split ignores out of the labels and of other arrays, which
+// have as many examples.
 void leave_out_ignored(const FoundSplit& split, NpyArray& labels, std::span<NpyArray> others);
 
-// Tells all splits of pairs of arrays the label that they ignore, with a note for each.
-Status take_ignored_label(std::optional<int64_t> label, FoundData& found);
+// Tells all splits the label that they ignore, if there is one, with a note about the labels of each.
+using ReadLabels = std::function<Result<NpyArray>(const FoundSplit&)>;
+Status take_ignored_label(std::optional<int64_t> label, const ReadLabels& read, FoundData& found);
 
 // A note about the labels of a split that are ignored, of examples or places.
 std::string ignored_note(const FoundSplit& split, const NpyArray& labels);

@@ -16,6 +16,11 @@ Result<std::unique_ptr<TableRows>> open(const FoundSplit& split, const TableForm
   return array_rows(quoted(split.file(0)), std::move(pair.x), std::move(pair.y), format);
 }
 
+Result<NpyArray> labels_of_pair(const FoundSplit& split) {
+  MANTISSA_ASSIGN(ArrayPair pair, read_pair(split));
+  return std::move(pair.y);
+}
+
 int64_t targets_of(const NpyArray& y) { return y.shape.size() == 2 ? y.shape[1] : 1; }
 
 // That all splits have as many targets, those that the network knows: others would count as rows
@@ -53,7 +58,7 @@ Status check_rows(const ArrayPair& train, const DataOptions& options, FoundData&
 Result<FoundData> inspect_arrays(const std::filesystem::path& path, const DataOptions& options) {
   if (wants_names(options)) return inspect_named(path, options);
   MANTISSA_ASSIGN(FoundData found, find_array_files(path));
-  MANTISSA_RETURN_IF_ERROR(take_ignored_label(options.table.ignored_label, found));
+  MANTISSA_RETURN_IF_ERROR(take_ignored_label(options.table.ignored_label, labels_of_pair, found));
   if (wants_shape(options)) {
     MANTISSA_RETURN_IF_ERROR(inspect_shaped(options, found));
     return found;

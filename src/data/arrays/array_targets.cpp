@@ -82,6 +82,14 @@ Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, Fou
 
 namespace {
 
+// That an array has labels in an order, at most as many as the shape says for each example.
+Status check_labels_in_order(const FoundSplit& split, const NpyArray& y, const Shape& most) {
+  if (y.shape.size() == 2 && y.shape[1] >= 1 && y.shape[1] <= most[0]) return {};
+  return invalid_input(place_of(split, y) + " does not fit: the network wants labels in an order, " +
+                       "whole numbers [N, " + std::to_string(most[0]) + "] or narrower, with -1 " +
+                       "behind the last one of each example");
+}
+
 bool are_labels_of_places(const NpyArray& y, const Shape& places) {
   const std::vector<int64_t> dims = dims_of(places);
   return places.rank > 0 &&
@@ -95,6 +103,7 @@ void put_columns(std::vector<TableColumn> columns, TableSchema& schema) {
 }
 
 Status check_target(const FoundSplit& split, const NpyArray& y, const TableSchema& schema) {
+  if (schema.has_labels_in_order) return check_labels_in_order(split, y, schema.label_shape);
   const auto targets = std::ssize(schema.targets());
   const bool fits = schema.label_shape.rank > 0
                         ? are_labels_of_places(y, schema.label_shape)
@@ -117,6 +126,14 @@ Status take_targets(const FoundSplit& train, std::span<const NpyArray> arrays,
     schema.outputs.back().output = wanted.name;
   }
   if (!schema.outputs.empty()) return {};
+  if (choices.classes_in_order > 0) {
+    MANTISSA_RETURN_IF_ERROR(check_labels_in_order(train, arrays[0], choices.label_shape));
+    schema.label_shape = choices.label_shape;
+    schema.has_labels_in_order = true;
+    const auto classes = static_cast<int>(choices.classes_in_order);
+    schema.target = TableColumn{.name = "y", .categories = numbered_classes(classes)};
+    return {};
+  }
   if (are_labels_of_places(arrays[0], choices.label_shape)) {
     schema.label_shape = choices.label_shape;
     MANTISSA_ASSIGN(schema.target, place_target(train, arrays[0], found));
@@ -137,8 +154,37 @@ Status check_targets(const FoundSplit& split, std::span<const NpyArray> arrays,
   return {};
 }
 
+namespace {
+
+// Appends the labels of the split's examples, filled up with kNoLabel.
+Status append_labels_in_order(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,
+                              ExampleSet& set) {
+  auto& labels = set.find(kLabelTensor)->as<Label>();
+  const NumberAt number = number_reader(y.type);
+  const auto classes = std::ssize(schema.target.categories);
+  const int64_t width = y.shape[1], padding = schema.label_shape[0] - width;
+  for (int64_t n = 0; n < y.shape[0]; ++n) {
+    if (!is_of_part(n, split.part)) continue;
+    for (int64_t i = n * width; i < (n + 1) * width; ++i) {
+      const double label = number(y, i);
+      if (label >= -1 && label < static_cast<double>(classes) && label == std::floor(label)) {
+        labels.push_back(label < 0 ? kNoLabel : static_cast<Label>(label));
+        continue;
+      }
+      return invalid_input(place_of(split, y) + " has in row " + std::to_string(n) +
+                           " a label that is no whole number from 0 to " +
+                           std::to_string(classes - 1) + ", or -1 behind the last one");
+    }
+    labels.insert(labels.end(), static_cast<size_t>(padding), kNoLabel);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,
                       ExampleSet& set) {
+  if (schema.has_labels_in_order) return append_labels_in_order(split, y, schema, set);
   if (schema.label_shape.rank > 0) {
     auto& labels = set.find(kLabelTensor)->as<Label>();
     const NumberAt number = number_reader(y.type);

@@ -33,15 +33,13 @@ FoundSplit split_of_names(const fs::path& archive, ArrayNames names) {
   return split;
 }
 
-Status check_counts(const FoundSplit& split, const SplitArrays& arrays) {
+Status check_all_counts(const FoundSplit& split, const SplitArrays& arrays) {
   const NpyArray& first = arrays.inputs[0];
-  const auto check = [&](const NpyArray& array) -> Status {
-    if (!array.shape.empty() && array.shape[0] == first.shape[0]) return {};
-    return invalid_input(place_of(split, array) + " has not as many examples as '" + first.name +
-                         "' " + shape_text(first));
-  };
-  for (const NpyArray& array : arrays.inputs) MANTISSA_RETURN_IF_ERROR(check(array));
-  for (const NpyArray& array : arrays.targets) MANTISSA_RETURN_IF_ERROR(check(array));
+  for (const std::vector<NpyArray>* const list : {&arrays.inputs, &arrays.targets}) {
+    for (const NpyArray& array : *list) {
+      MANTISSA_RETURN_IF_ERROR(check_counts(split, first, array));
+    }
+  }
   return {};
 }
 
@@ -56,31 +54,41 @@ Result<std::vector<int32_t>> lengths_for(const FoundSplit& split, const ArrayInp
   return std::vector<int32_t>();
 }
 
+// Takes the array of this name out of those of a split's file.
+Result<NpyArray> take_array(const FoundSplit& split, const std::string& name,
+                            std::vector<NpyArray>& all) {
+  for (NpyArray& array : all) {
+    if (array.name == name) return std::move(array);
+  }
+  return invalid_input(quoted(split.file(0)) + ": changed while it was read");
+}
+
+// The labels of a network with one output.
+Result<NpyArray> labels_in(const FoundSplit& split) {
+  std::vector<OtherArray> others;
+  MANTISSA_ASSIGN(std::vector<NpyArray> all, read_npz(split.file(0), {}, &others));
+  return take_array(split, split.files.back(), all);
+}
+
 // Reads the arrays of a split, and checks them. `inputs` learn whether channels come first. If both
 // orders fit, `axis` says it, or without it what the inputs knew before.
 Result<SplitArrays> read_split(const FoundSplit& split, std::optional<ChannelAxis> axis,
                                std::vector<ArrayInput>& inputs) {
   std::vector<OtherArray> others;
   MANTISSA_ASSIGN(std::vector<NpyArray> all, read_npz(split.file(0), {}, &others));
-  const auto take = [&](const std::string& name) -> Result<NpyArray> {
-    for (NpyArray& array : all) {
-      if (array.name == name) return std::move(array);
-    }
-    return invalid_input(quoted(split.file(0)) + ": changed while it was read");
-  };
   SplitArrays arrays;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    MANTISSA_ASSIGN(NpyArray array, take(split.files[1 + i]));
+    MANTISSA_ASSIGN(NpyArray array, take_array(split, split.files[1 + i], all));
     const ChannelAxis known = inputs[i].channels_first ? ChannelAxis::kFirst : ChannelAxis::kLast;
     MANTISSA_ASSIGN(inputs[i].channels_first,
                     check_array(split, array, inputs[i], axis.value_or(known)));
     arrays.inputs.push_back(std::move(array));
   }
   for (size_t i = 1 + inputs.size(); i < split.files.size(); ++i) {
-    MANTISSA_ASSIGN(NpyArray targets, take(split.files[i]));
+    MANTISSA_ASSIGN(NpyArray targets, take_array(split, split.files[i], all));
     arrays.targets.push_back(std::move(targets));
   }
-  MANTISSA_RETURN_IF_ERROR(check_counts(split, arrays));
+  MANTISSA_RETURN_IF_ERROR(check_all_counts(split, arrays));
   if (arrays.targets.size() == 1) leave_out_ignored(split, arrays.targets[0], arrays.inputs);
   for (const ArrayInput& input : inputs) {
     MANTISSA_ASSIGN(std::vector<int32_t> lengths, lengths_for(split, input, inputs, arrays.inputs));
@@ -124,17 +132,12 @@ Status take_ignored_label(const DataOptions& options, const NamedPlaces& places,
   if (!places.outputs.empty()) {
     return invalid_input("ignore-label: is for networks with one output, and this one has several");
   }
-  for (const SplitRow& row : kSplitRows) {
-    FoundSplit& split = found.*row.found;
-    if (split.files.empty()) continue;
-    split.ignored_label = options.table.ignored_label;
-    std::vector<OtherArray> others;
-    MANTISSA_ASSIGN(const std::vector<NpyArray> arrays, read_npz(split.file(0), {}, &others));
-    for (const NpyArray& array : arrays) {
-      if (array.name == split.files.back()) found.notes.push_back(ignored_note(split, array));
-    }
+  const auto& known = options.schema;
+  if (known ? known->has_labels_in_order : options.table.classes_in_order > 0) {
+    return invalid_input("ignore-label: is for classes of examples or places, and these labels are "
+                         "in an order: -1 fills their rows up");
   }
-  return {};
+  return take_ignored_label(options.table.ignored_label, labels_in, found);
 }
 
 // Means and deviations of numbers, and the targets, from the split's part.
@@ -196,10 +199,6 @@ Result<int64_t> append_inputs(const FoundSplit& split, const SplitArrays& arrays
   }
   return std::ssize(set.tensors[0].bytes()) / set.tensors[0].example_bytes();
 }
-
-}  // namespace
-
-namespace {
 
 // The names of the arrays that the network, or the schema that it is known by, reads.
 NamedPlaces places_of(const TableSchema& schema) {

@@ -16,10 +16,7 @@ namespace {
 Result<Shape> label_shape_of(const FoundSplit& split, const ArrayPair& pair, const Shape& shape) {
   const std::vector<int64_t>& dims = pair.y.shape;
   const bool is_one = dims.size() == 1 || (dims.size() == 2 && dims[1] == 1);
-  if (dims.empty() || pair.x.shape.empty() || dims[0] != pair.x.shape[0]) {
-    return invalid_input(place_of(split, pair.y) + " has not as many examples as '" + pair.x.name +
-                         "' " + shape_text(pair.x));
-  }
+  MANTISSA_RETURN_IF_ERROR(check_counts(split, pair.x, pair.y));
   if (is_one) return Shape{};
   const std::vector<int64_t> places = places_of(shape);
   if (std::equal(dims.begin() + 1, dims.end(), places.begin(), places.end())) {

@@ -92,6 +92,7 @@ Target target_of(const TableSchema& schema) {
   Target target{.classes = static_cast<int>(column.categories.size()),
                 .names = column.categories,
                 .named = true};
+  if (schema.has_labels_in_order) target.kind = TargetKind::kSequence;
   if (!schema.is_regression()) return target;
   target.kind = TargetKind::kNumber;
   for (const TableColumn& each : schema.targets()) {

@@ -18,8 +18,8 @@
 
 namespace mantissa {
 
-// kSeveral: a target for each output of a network.
-enum class TargetKind : uint8_t { kClasses, kLabels, kNumber, kTokens, kSeveral };
+// kSequence: labels in an order, without places. kSeveral: a target for each output of a network.
+enum class TargetKind : uint8_t { kClasses, kLabels, kSequence, kNumber, kTokens, kSeveral };
 
 // A number that is predicted: networks learn (number - mean) / deviation.
 struct TargetNumber {
@@ -27,8 +27,8 @@ struct TargetNumber {
   double mean = 0, deviation = 1;
 };
 
-// The prediction for an example: a class, labels that do not exclude one another, numbers, the
-// tokens of a vocabulary, or several of the first three.
+// The prediction for an example: a class, labels that do not exclude one another or that come in an
+// order, numbers, the tokens of a vocabulary, or several of classes, labels and numbers.
 struct Target {
   TargetKind kind = TargetKind::kClasses;
   int classes = 0;                         // or labels, or tokens; 0 of numbers
@@ -40,6 +40,7 @@ struct Target {
 
   bool is_number() const { return kind == TargetKind::kNumber; }
   bool has_labels() const { return kind == TargetKind::kLabels; }
+  bool is_sequence() const { return kind == TargetKind::kSequence; }
   int outputs() const { return is_number() ? static_cast<int>(numbers.size()) : classes; }
 };
 Target target_of(const TableSchema& schema);

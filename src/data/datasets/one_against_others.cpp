@@ -37,6 +37,10 @@ std::vector<std::string> two_classes(const std::string& positive) {
 
 Status take_positive(const DataOptions& options, DatasetInfo& info) {
   if (options.positive.empty()) return {};
+  if (info.target.is_sequence()) {
+    return invalid_input("positive: is for one class of an example, and " + info.name +
+                         " has labels in an order; leave it out");
+  }
   if (Status no_table = check_no_table(info, "positive: is for"); !no_table.ok()) {
     no_table.error().message += ": let its target have two values";
     return no_table;

@@ -197,6 +197,7 @@ std::string to_json(const TableSchema& schema) {
   if (schema.is_shaped()) json["shape"] = dims_of(schema.shape);
   if (schema.channels_first) json["channels_first"] = true;
   if (schema.label_shape.rank > 0) json["label_shape"] = dims_of(schema.label_shape);
+  if (schema.has_labels_in_order) json["labels_in_order"] = true;
   for (const ArrayInput& input : schema.inputs) json["inputs"].push_back(input_json(input));
   if (schema.picture) {
     json["picture"] = {{"name", schema.picture->name}, {"shape", dims_of(schema.picture->shape)}};
@@ -233,6 +234,10 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
     schema.channels_first = json.value("channels_first", false);
     if (json.contains("label_shape")) {
       MANTISSA_ASSIGN(schema.label_shape, shape_in(json.at("label_shape")));
+    }
+    schema.has_labels_in_order = json.value("labels_in_order", false);
+    if (schema.has_labels_in_order && schema.label_shape.rank != 1) {
+      return invalid_input("the table's columns are damaged");
     }
     for (const Json& input : json.value("inputs", Json::array())) {
       MANTISSA_ASSIGN(ArrayInput one, array_input_of(input));

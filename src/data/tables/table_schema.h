@@ -130,6 +130,9 @@ struct TableChoices {
   // of places.
   std::vector<ArrayInput> inputs = {};
   Shape label_shape = {};
+  // With such inputs: examples have labels in an order, without places, at most as many as
+  // `label_shape` says, and of so many classes. 0: they have not.
+  int64_t classes_in_order = 0;
   // The label in arrays that counts nothing: of places, or of examples, which are left out.
   std::optional<int64_t> ignored_label = std::nullopt;
   // For a network that also reads pictures: [H, W, C]; they have a column. Rank 0: it reads none.
@@ -153,6 +156,8 @@ struct TableSchema {
   Shape shape = {};
   bool channels_first = false;  // in the arrays, [C, T] or [C, H, W]
   Shape label_shape = {};       // of an example's classes; [H, W]: one for each pixel
+  // Labels are in an order, without places: label_shape [most], with -1 behind the last one.
+  bool has_labels_in_order = false;
   std::vector<ArrayInput> inputs = {};  // arrays by their names, in place of columns
   std::optional<PictureColumn> picture = std::nullopt;  // another input, beside the columns
   // For a network with several outputs: the targets of each, without inputs, in place of those

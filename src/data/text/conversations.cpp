@@ -243,6 +243,13 @@ Examples answer_examples(std::span<const Token> tokens, int64_t sequence, Token 
       labels[i] = has_label ? tokens[begin + i + 1] & kTokenMask : kIgnoredLabel;
     }
   };
+  // Up to the token before the last one of an answer.
+  examples.length = [tokens, begins, sequence](uint32_t example) {
+    const int64_t begin = (*begins)[example];
+    int64_t last = (*begins)[example + 1] - 1;
+    while (last > begin && (tokens[last] & kAnswerMark) == 0) --last;
+    return static_cast<int32_t>(std::clamp<int64_t>(last - begin, 1, sequence));
+  };
   return examples;
 }
 

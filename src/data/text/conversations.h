@@ -45,7 +45,7 @@ Result<ConversationParts> read_conversations(std::string_view text, const Vocabu
 std::vector<int64_t> example_begins(std::span<const Token> tokens);
 
 // Examples of a part. An example's tokens, padding behind them, and as labels the token after each
-// that belongs to an answer, else -1.
+// that belongs to an answer, else -1. Lengths reach to the last label.
 Examples answer_examples(std::span<const Token> tokens, int64_t sequence, Token padding);
 
 // The token in the place of those that a conversation does not fill.

@@ -83,6 +83,13 @@ TEST(Conversations, OnlyAnswersHaveLabels) {
       EXPECT_EQ(i + 1 < kSequence ? example.inputs[i + 1] : -2, example.labels[i]);
     }
     EXPECT_EQ(labels, predicted_tokens(*part, kSequence));
+    // A batch that is cut to the example's length has all of its labels.
+    const int64_t length = examples.length(0);
+    EXPECT_LT(length, kSequence);
+    EXPECT_GE(example.labels[length - 1], 0);
+    EXPECT_EQ(std::ranges::count_if(example.labels, [](Token label) { return label >= 0; }),
+              std::count_if(example.labels.begin(), example.labels.begin() + length,
+                            [](Token label) { return label >= 0; }));
     EXPECT_EQ(labels.back(), 265);
     answers.insert(vocabulary.decode(labels));
     EXPECT_EQ(example.inputs.back(), 4);  // padding is the end token

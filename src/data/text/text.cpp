@@ -176,13 +176,12 @@ Result<Text> load_conversations(const std::string& path, const TextOptions& opti
   return text;
 }
 
-// Whether the file has conversations for the network that reads it.
+}  // namespace
+
 bool reads_conversations(const std::string& path, const TextOptions& options) {
   return options.task == TextTask::kNextToken && options.known &&
          has_conversations(path, *options.known);
 }
-
-}  // namespace
 
 Result<Text> load_text(const std::string& path, const TextOptions& options) {
   if (options.task == TextTask::kTranslation) return load_pairs(path, options);

@@ -47,6 +47,9 @@ struct Text {
 constexpr int64_t kLongestSequence = 65536;
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
+// Whether the file has conversations for the network that reads it (conversations.h).
+bool reads_conversations(const std::string& path, const TextOptions& options);
+
 // The text of a file in its three parts: 90, 5 and 5 of 100 tokens, or as load_parallel_text and
 // read_conversations divide pairs and conversations. Errors as vocabulary_of and these, text that a
 // known vocabulary cannot express, with its place, and a file with less than two examples in a

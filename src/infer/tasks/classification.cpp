@@ -11,11 +11,14 @@
 #include "data/batches/length_buckets.h"
 #include "data/batches/ordered_batches.h"
 #include "infer/tasks/label_scores.h"
+#include "infer/tasks/label_sequences.h"
 #include "infer/tasks/regression.h"
 #include "kernels/kernel_table.h"
 #include "kernels/softmax/softmax.h"
 #include "networks/network.h"
 #include "numerics/rounding.h"
+#include "ops/attributes.h"
+#include "ops/losses/ctc.h"
 #include "ops/wide_values.h"
 
 namespace mantissa {
@@ -346,6 +349,10 @@ bool gives_labels(const FrozenDescription& description) {
 
 std::vector<int> guesses_of(const FrozenDescription& description, std::span<const double> logits) {
   if (ops::is_for_numbers(description.options.loss)) return {};
+  if (const Node* const loss = loss_of_sequences(description.network)) {
+    return best_path(logits, description.options.classes,
+                     loss->attributes.as<ops::CtcAttributes>().blank);
+  }
   std::vector<int> guesses;
   if (gives_labels(description)) {
     for (size_t i = 0; i < logits.size(); ++i) {
@@ -379,6 +386,21 @@ BatchLengths padded_lengths(const FrozenDescription& description, const Examples
   return length < lengths.back() ? BatchLengths{length, lengths.back()} : BatchLengths{};
 }
 
+// Adds the logits as they were computed.
+void add_raw(const Tensor& logits, Classified& result) {
+  if (logits.type == DataType::kFloat) {
+    result.logits.assign(logits.as<float>(), logits.as<float>() + logits.count());
+    return;
+  }
+  const ops::Mantissas mantissas(logits);
+  for (int64_t i = 0; i < logits.count(); ++i) {
+    // At the largest exponent, if rows have their own exponents.
+    const int shift = *logits.exponent - logits.row_exponent(i / logits.shape.last());
+    result.mantissas.push_back(static_cast<int32_t>(rescale_rne(mantissas[i], shift)));
+  }
+  result.exponent = *logits.exponent;
+}
+
 // The meaning of the results of an output.
 Classified classified(const FrozenDescription& description, const Tensor& logits,
                       const kernels::SoftmaxKernels& softmax) {
@@ -405,17 +427,7 @@ Classified classified(const FrozenDescription& description, const Tensor& logits
       result.numbers.push_back(predicted_number(logits, i, target));
     }
   }
-  if (logits.type == DataType::kFloat) {
-    result.logits.assign(logits.as<float>(), logits.as<float>() + logits.count());
-    return result;
-  }
-  const ops::Mantissas mantissas(logits);
-  for (int64_t i = 0; i < logits.count(); ++i) {
-    // At the largest exponent, if rows have their own exponents.
-    const int shift = *logits.exponent - logits.row_exponent(i / logits.shape.last());
-    result.mantissas.push_back(static_cast<int32_t>(rescale_rne(mantissas[i], shift)));
-  }
-  result.exponent = *logits.exponent;
+  add_raw(logits, result);
   return result;
 }
 
@@ -440,8 +452,16 @@ Result<std::vector<Classified>> classify_outputs(FrozenNetwork& network,
   programs.add(graph, program);
   MANTISSA_ASSIGN(OrderedBatches batches,
                   OrderedBatches::create_by_length(examples, count, lengths));
-  MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
+  const Batch batch = batches.next();
+  MANTISSA_RETURN_IF_ERROR(programs.infer(batch));
   std::vector<Classified> results;
+  if (loss_of_sequences(network.description.network) != nullptr) {
+    Classified& found = results.emplace_back();
+    found.sequences =
+        spelled_labels(programs.outputs(0), batch, spelling_of(network.description.network));
+    add_raw(programs.outputs(0), found);
+    return results;
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int place = outputs.size() > 1 ? outputs[i].options.result : 0;
     results.push_back(classified(outputs[i], programs.outputs(place), *table.softmax));

@@ -47,7 +47,7 @@ int guessed_class(const FrozenDescription& description, std::span<const double> 
 bool gives_labels(const FrozenDescription& description);
 
 // All that the results of an example stand for: its class; of places the class of each, row after
-// row; or the numbers of the labels above their thresholds. Empty of numbers.
+// row; the numbers of the labels above their thresholds; or labels in their order. Empty of numbers.
 std::vector<int> guesses_of(const FrozenDescription& description, std::span<const double> logits);
 
 // The results of a network for some examples.
@@ -57,6 +57,7 @@ struct Classified {
   std::vector<double> scores;         // of labels [rows][labels], of two classes [rows]
   std::vector<int> guesses;           // [rows], of classes in an order
   std::vector<double> numbers;        // [count][numbers], instead if numbers are predicted
+  std::vector<std::vector<int>> sequences;  // [count], instead if labels come in an order
   // The logits as they were computed, [count][classes], or [count][places][classes]: mantissas *
   // 2^exponent, or in fp32 the numbers.
   std::vector<int32_t> mantissas;

@@ -14,13 +14,13 @@ namespace mantissa {
 namespace {
 
 // Logits of `rows` examples as an executor would leave them, exponent -4.
-struct Batch {
+struct LogitBatch {
   std::vector<int32_t> logits;
   std::vector<int32_t> labels;
   int16_t exponent = -4;
   int64_t classes;
 
-  Batch(int64_t rows, uint64_t seed, int64_t class_count = 12) : classes(class_count) {
+  LogitBatch(int64_t rows, uint64_t seed, int64_t class_count = 12) : classes(class_count) {
     for (int64_t i = 0; i < rows * classes; ++i) {
       logits.push_back(static_cast<int32_t>(
           random_bits(seed, RandomStream::kShuffle, 0, static_cast<uint64_t>(i)) % 65));
@@ -50,7 +50,7 @@ struct Batch {
   }
 };
 
-ClassificationEvaluation evaluated(Batch& batch, int64_t size) {
+ClassificationEvaluation evaluated(LogitBatch& batch, int64_t size) {
   ClassificationEvaluation evaluation(batch.classes);
   const auto rows = static_cast<int64_t>(batch.labels.size());
   for (int64_t at = 0; at < rows; at += size) {
@@ -69,7 +69,7 @@ ClassificationEvaluation evaluated(Batch& batch, int64_t size) {
 }
 
 TEST(Evaluation, AgreesWithItsDefinitions) {
-  Batch batch(200, 1);
+  LogitBatch batch(200, 1);
   const ClassificationEvaluation evaluation = evaluated(batch, 64);
   int64_t correct = 0, in_5 = 0, counted = 0;
   double loss = 0;
@@ -146,7 +146,7 @@ TEST(Evaluation, LeavesOutPixelsWithoutALabel) {
 }
 
 TEST(Evaluation, KeepsTheWorstInOrderWhateverTheBatch) {
-  Batch batch(300, 2);
+  LogitBatch batch(300, 2);
   const ClassificationEvaluation evaluation = evaluated(batch, 300);
   std::vector<double> losses;
   for (int64_t row = 0; row < 300; ++row) {
@@ -175,7 +175,7 @@ TEST(Evaluation, ScoresPerClass) {
 }
 
 TEST(Evaluation, CountsWhatTheConfusionMatrixSays) {
-  Batch batch(200, 3);
+  LogitBatch batch(200, 3);
   const ClassificationEvaluation evaluation = evaluated(batch, 64);
   const auto counts = class_counts(evaluation.confusion);
   ASSERT_EQ(counts.size(), evaluation.classes.size());
@@ -188,7 +188,7 @@ TEST(Evaluation, CountsWhatTheConfusionMatrixSays) {
 
 // The matrix of very many classes would take more memory than the network.
 TEST(Evaluation, OfManyClassesKeepsNoMatrix) {
-  Batch batch(100, 4, 300);
+  LogitBatch batch(100, 4, 300);
   const ClassificationEvaluation evaluation = evaluated(batch, 64);
   EXPECT_TRUE(evaluation.confusion.empty());
   int64_t examples = 0, guesses = 0, right = 0;

@@ -105,6 +105,7 @@ std::string language_json(const Score& score, const LanguageOptions& options,
 Task language_task(const LanguageOptions& options, std::string data) {
   const double guessing = guessing_loss(options.loss, options.vocabulary);
   Task task{.loss = options.loss,
+            .reads_results = false,
             .guessing_loss = guessing,
             .high_loss = guessing,
             .describe = describe_tokens};

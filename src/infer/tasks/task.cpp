@@ -4,6 +4,7 @@
 
 #include "infer/tasks/classification.h"
 #include "infer/tasks/label_scores.h"
+#include "infer/tasks/label_sequences.h"
 #include "infer/tasks/language.h"
 #include "infer/tasks/regression.h"
 #include "infer/tasks/several_outputs.h"
@@ -53,6 +54,8 @@ Result<Task> task_of(const Target& target, const Graph& network, const ModelOpti
     case TargetKind::kClasses:
     case TargetKind::kLabels:
       return task_of_output(target, options, data, isa, std::move(thresholds), {});
+    case TargetKind::kSequence:
+      return sequence_task(network, options, data);
     case TargetKind::kSeveral:
       break;
   }

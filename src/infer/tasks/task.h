@@ -39,6 +39,15 @@ struct LanguageScore {
   double bits_per_byte = -1;
 };
 
+// How labels in an order are told: the insertions, deletions and exchanges that the found ones lack
+// to be the right ones, and how many right ones there are.
+struct SequenceScore {
+  int64_t edits = 0, labels = 0;
+  double label_error_rate() const {
+    return labels == 0 ? 0 : static_cast<double>(edits) / static_cast<double>(labels);
+  }
+};
+
 // A measurement on some examples. The task decides which ones count as correct.
 struct Score {
   int64_t examples = 0;
@@ -50,6 +59,7 @@ struct Score {
   std::optional<LabelsScore> labels = std::nullopt;          // of labels that exclude no other
   std::optional<OrdinalScore> ordinal = std::nullopt;        // of classes in an order
   std::optional<LanguageScore> language = std::nullopt;  // of tokens, which are the examples then
+  std::optional<SequenceScore> sequences = std::nullopt;     // of labels in an order
   std::optional<double> mean_iou = std::nullopt;  // of pixels or positions, which are the examples
   // The score of each output, if there are several. The losses above are their sums, loss_q24 in
   // units of 2^-24.
@@ -74,6 +84,7 @@ struct OutputPlace {
 struct Task {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   bool counts_correct = true;  // examples are right or wrong; numbers are not
+  bool reads_results = true;   // of the network; else its loss alone
   double guessing_loss = 0;    // of the best answers that do not look at the example
   double high_loss = 0;        // of a network that learned nothing; many times as much is absurd
   double training_scale = 1;   // training losses may be as many times as large: they have weights

@@ -49,32 +49,42 @@ Result<std::unique_ptr<Decoder>> Decoder::create(FrozenNetwork& network,
                                                  const DecoderOptions& options, ThreadPool& pool,
                                                  Isa isa) {
   std::unique_ptr<Decoder> decoder(new Decoder(network, options, pool, isa));
-  if (options.form == DecodingForm::kWhole) return decoder;
-  const Graph& graph = network.graph;
-  const auto tokens = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                                   [&](int input) { return is_decoded(graph.values[input]); });
-  auto given = values_given_to_decoder(graph, *tokens);
-  if (!given) return decoder;
-  // A source's values are handed over without the exponents of their rows.
-  if (network.description.format.has_row_exponents() && !given->empty()) return decoder;
-  decoder->form_ = DecodingForm::kCached;
-  decoder->given_values_ = std::move(*given);
+  if (options.form == DecodingForm::kCached) MANTISSA_RETURN_IF_ERROR(decoder->find_cached_form());
   MANTISSA_RETURN_IF_ERROR(decoder->allocate());
   return decoder;
 }
 
-// The cache, and an arena for single positions and for as many as are computed at once.
+// Chooses the cached form if the network and its format allow it.
+Status Decoder::find_cached_form() {
+  const Graph& graph = network_.graph;
+  const auto tokens = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                                   [&](int input) { return is_decoded(graph.values[input]); });
+  auto given = values_given_to_decoder(graph, *tokens);
+  if (!given) return {};
+  // A source's values are handed over without the exponents of their rows.
+  if (network_.description.format.has_row_exponents() && !given->empty()) return {};
+  form_ = DecodingForm::kCached;
+  given_values_ = std::move(*given);
+  return {};
+}
+
+// The cache, and an arena for single positions and for as many as are computed at once; without a
+// cache for all positions.
 Status Decoder::allocate() {
+  std::vector<int64_t> sizes = {options_.positions};
+  if (is_cached()) sizes = {1, std::min(options_.at_once, options_.positions)};
   int64_t most = 0;
-  for (const int64_t positions : {int64_t{1}, std::min(options_.at_once, options_.positions)}) {
+  for (const int64_t positions : sizes) {
     std::unique_ptr<Piece>& piece = pieces_[{options_.rows, positions}];
     if (piece != nullptr) continue;
     MANTISSA_ASSIGN(piece, compile_piece(options_.rows, positions, piece_options()));
     cache_bytes_ = piece->program.cache_bytes;
     most = std::max(most, piece->program.arena_bytes);
   }
-  MANTISSA_ASSIGN(cache_,
-                  AlignedMemory::create(options_.rows * cache_bytes_, "the cache of positions"));
+  if (is_cached()) {
+    MANTISSA_ASSIGN(cache_,
+                    AlignedMemory::create(options_.rows * cache_bytes_, "the cache of positions"));
+  }
   MANTISSA_ASSIGN(arena_, AlignedMemory::create(most));
   return {};
 }

@@ -90,6 +90,7 @@ class Decoder {
                                                ProgramOptions program) const;
   Status give_arena(Piece& piece, std::span<std::byte> shared) const;
   ProgramOptions piece_options() const;
+  Status find_cached_form();
   Status allocate();
   int64_t whole_positions(int64_t end) const;
   Result<Piece*> piece_of(int64_t rows, int64_t positions);

@@ -266,8 +266,34 @@ TEST(Decoder, TakesNetworksThatLookAheadWithoutACache) {
                                  {{"channels", std::ssize(kPieces)}, {"classifier", 1}});
   FrozenNetwork network = frozen(*builder.finish(logits), "bfp8");
   ThreadPool pool(1);
-  EXPECT_FALSE(
-      decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool)->is_cached());
+  const auto decoder = decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+  EXPECT_FALSE(decoder->is_cached());
+  // Its memory is known before the first token: the arena of the program for the whole sequence.
+  const DecoderMemory memory = decoder->memory();
+  EXPECT_EQ(memory.cache, 0);
+  EXPECT_GE(memory.arena, kSequence * 16);
+  decoder->set(0, tokens_of(6, kSequence));
+  expect_ok(decoder->run(1, 0, kSequence));
+  EXPECT_EQ(decoder->memory().arena, memory.arena);
+}
+
+// All lengths of pieces share the arena of the longest.
+TEST(Decoder, KnowsItsMemoryWithoutACache) {
+  for (const char* model : {"transformer_nmt", "lstm_nmt"}) {
+    FrozenNetwork network = frozen_model(model, "bfp8");
+    ThreadPool pool(1);
+    const auto decoder = decoder_of(network, {.rows = 2, .positions = kSequence, .source = 8},
+                                    DecodingForm::kWhole, pool);
+    const int64_t arena = decoder->memory().arena;
+    EXPECT_GT(arena, 0) << model;
+    const std::vector<Token> source = tokens_of(3, 8);
+    const std::span<const Token> sources[] = {source};
+    expect_ok(decoder->begin(sources));
+    for (const int64_t end : {int64_t{1}, int64_t{17}, kSequence}) {
+      expect_ok(decoder->run(2, 0, end));
+      EXPECT_EQ(decoder->memory().arena, arena) << model << " at " << end;
+    }
+  }
 }
 
 // Its result is of one position, not of each new one.
@@ -317,20 +343,29 @@ Graph of_rows() {
   return std::move(*graph);
 }
 
+// With a cache, and this many tokens at once, the network has the logits of the reference.
+void expect_goes_on(FrozenNetwork& network, const std::string& what,
+                    std::initializer_list<int64_t> pieces) {
+  const std::vector<Token> tokens = tokens_of(6, kSequence);
+  const auto wanted = reference(network, tokens);
+  for (const int64_t piece : pieces) {
+    ThreadPool pool(static_cast<int>(1 + piece % 3));
+    const auto decoder =
+        decoder_of(network, {.positions = kSequence, .at_once = 4}, DecodingForm::kCached, pool);
+    ASSERT_TRUE(decoder->is_cached());
+    decoder->set(0, tokens);
+    for (int64_t at = 0; at < kSequence; at += piece) {
+      const int64_t end = std::min<int64_t>(kSequence, at + piece);
+      expect_ok(decoder->run(1, at, end));
+      expect_same(decoder->logits(0), wanted[end - 1], what + " at " + std::to_string(end - 1));
+    }
+  }
+}
+
 TEST(Decoder, ComputesNewRowsAloneWithAllOperatorsThatWorkRowByRow) {
   for (const char* format : {"bfp8", "bfp:a=16", "bfp:linear=16", "fp32"}) {
     FrozenNetwork network = frozen(of_rows(), format);
-    const std::vector<Token> tokens = tokens_of(6, kSequence);
-    const auto wanted = reference(network, tokens);
-    ThreadPool pool(2);
-    const auto decoder = decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
-    ASSERT_TRUE(decoder->is_cached());
-    decoder->set(0, tokens);
-    for (int64_t end = 1; end <= kSequence; ++end) {
-      expect_ok(decoder->run(1, end - 1, end));
-      expect_same(decoder->logits(0), wanted[end - 1],
-                  std::string(format) + " at " + std::to_string(end - 1));
-    }
+    expect_goes_on(network, format, {1});
   }
 }
 
@@ -373,21 +408,7 @@ TEST(Decoder, GoesOnWithRotaryPositionsSharedKeysAndWindows) {
   for (const char* format : {"bfp8", "bfp:a=16", kToken, kWideToken, "fp32"}) {
     FrozenNetwork network = frozen(of_shared_keys(), format);
     if (network.description.format.has_row_exponents()) spread(network);
-    const std::vector<Token> tokens = tokens_of(6, kSequence);
-    const auto wanted = reference(network, tokens);
-    ThreadPool pool(2);
-    for (const int64_t piece : {1, 3, 5}) {
-      const auto decoder =
-          decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
-      ASSERT_TRUE(decoder->is_cached());
-      decoder->set(0, tokens);
-      for (int64_t at = 0; at < kSequence; at += piece) {
-        const int64_t end = std::min<int64_t>(kSequence, at + piece);
-        expect_ok(decoder->run(1, at, end));
-        expect_same(decoder->logits(0), wanted[end - 1],
-                    std::string(format) + " at " + std::to_string(end - 1));
-      }
-    }
+    expect_goes_on(network, format, {1, 3, 5});
   }
 }
 
@@ -403,18 +424,7 @@ TEST(Decoder, GoesOnWithOtherFamilies) {
   for (const DecoderSizes& sizes : {qwen3, gpt2}) {
     for (const char* format : {"bfp8", kToken, "fp32"}) {
       FrozenNetwork network = frozen(*decoder_lm("family", sizes, kSequence), format);
-      const std::vector<Token> tokens = tokens_of(6, kSequence);
-      const auto wanted = reference(network, tokens);
-      ThreadPool pool(2);
-      const auto decoder =
-          decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
-      ASSERT_TRUE(decoder->is_cached());
-      decoder->set(0, tokens);
-      for (int64_t end = 1; end <= kSequence; ++end) {
-        expect_ok(decoder->run(1, end - 1, end));
-        expect_same(decoder->logits(0), wanted[end - 1],
-                    std::string(format) + " at " + std::to_string(end - 1));
-      }
+      expect_goes_on(network, format, {1});
     }
   }
 }
@@ -445,21 +455,7 @@ TEST(Decoder, GoesOnWithLanguageModelsInIntegers) {
     FrozenNetwork network = frozen(graph, kToken);
     spread(network);
     fill_adapters(network);
-    const std::vector<Token> tokens = tokens_of(6, kSequence);
-    const auto wanted = reference(network, tokens);
-    for (const int64_t piece : {1, 2, 4, 7, 24}) {
-      ThreadPool pool(static_cast<int>(1 + piece % 3));
-      const auto decoder =
-          decoder_of(network, {.positions = kSequence, .at_once = 4}, DecodingForm::kCached, pool);
-      ASSERT_TRUE(decoder->is_cached());
-      decoder->set(0, tokens);
-      for (int64_t at = 0; at < kSequence; at += piece) {
-        const int64_t end = std::min<int64_t>(kSequence, at + piece);
-        expect_ok(decoder->run(1, at, end));
-        expect_same(decoder->logits(0), wanted[end - 1],
-                    std::string(name) + " at " + std::to_string(end - 1));
-      }
-    }
+    expect_goes_on(network, name, {1, 2, 4, 7, 24});
   }
 }
 

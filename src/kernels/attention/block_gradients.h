@@ -35,9 +35,9 @@ inline void multiply_gradients(const AttentionHead& head, const BlockRoom& room,
   }
 }
 
-// The digits of words, of score_bits each, from the lowest on.
-inline void store_digits(const GradientDigits& digits, Words words, int64_t at,
-                         int16_t* const* to) noexcept {
+// The digits of words, of score_bits each, from the lowest on. Returns the highest.
+inline Words store_digits(const GradientDigits& digits, Words words, int64_t at,
+                          int16_t* const* to) noexcept {
   const int bits = digits.score_bits;
   const Words half = all_words(1 << (bits - 1));
   for (int i = 0; i + 1 < digits.of_scores; ++i) {
@@ -46,10 +46,12 @@ inline void store_digits(const GradientDigits& digits, Words words, int64_t at,
     words = rest;
   }
   store_words(to[digits.of_scores - 1] + at, words);
+  return words;
 }
 
-// The gradients of the scores of row i of the block, in digits.
-inline void gradient_lanes(const AttentionHead& head, const BlockRoom& room,
+// The gradients of the scores of row i of the block, in digits. Returns bits that are 0 if all of
+// the highest digits are.
+inline Words gradient_lanes(const AttentionHead& head, const BlockRoom& room,
                            const AttentionGradient& g, const GradientDigits& digits, int64_t padded,
                            int64_t i) noexcept {
   const int16_t* const p = room.p + i * room.keys;
@@ -66,6 +68,7 @@ inline void gradient_lanes(const AttentionHead& head, const BlockRoom& room,
   const RoundEvenLanes round{RoundEven64(g.shift)};
   const Lanes scale = all(g.scale), one = all(is_relative ? 1 : 1 << kProbabilityBits),
               term = all(row_term);
+  Words highest = {};
   for (int64_t j = 0; j < padded; j += kWords) {
     const Words probability = load_words(p + j), gradient = load_words(grad_p + j);
     const auto of_score = [&](Lanes probabilities, Lanes gradients) {
@@ -73,8 +76,9 @@ inline void gradient_lanes(const AttentionHead& head, const BlockRoom& room,
     };
     const Words scores = interleaved(of_score(evens_of(probability), evens_of(gradient)),
                                      of_score(odds_of(probability), odds_of(gradient)));
-    store_digits(digits, scores, i * room.keys + j, room.grad_scores);
+    highest |= store_digits(digits, scores, i * room.keys + j, room.grad_scores);
   }
+  return highest;
 }
 
 inline void add_bias_gradient_lanes(const AttentionHead& head, const BlockRoom& room,
@@ -152,12 +156,16 @@ inline void backward_block(const AttentionHead& head, const BlockRoom& room,
     if (head.row_probabilities) share_lanes(reciprocal, block.keys, room.p + i * room.keys);
   }
   multiply_gradients(head, room, g, digits, block);
+  Words highest = {};
   for (int64_t i = 0; i < block.queries; ++i) {
-    gradient_lanes(head, room, g, digits, block.keys, i);
+    highest |= gradient_lanes(head, room, g, digits, block.keys, i);
     if (g.grad_bias != nullptr) add_bias_gradient_lanes(head, room, g, digits, block, i);
   }
-  add_key_gradients(head, room, digits, block);
-  write_query_gradients(head, room, g, digits, block);
+  // Gradients are rarely as large as the digits allow for.
+  GradientDigits used = digits;
+  if (all_zero(highest)) --used.of_scores;
+  add_key_gradients(head, room, used, block);
+  write_query_gradients(head, room, g, used, block);
 }
 
 // Copies of the operands, as the products read them.

@@ -80,13 +80,28 @@ inline int64_t narrow_powers(const AttentionHead& head, const QueryBlock& block,
   return power_row(scale, shift, end - begin, scores + begin, scores + begin);
 }
 
+// The largest of numbers in two digits; there is one at least.
+inline int64_t largest_of_digits(const int32_t* high, const int32_t* low, int64_t count) noexcept {
+  int64_t largest = INT64_MIN, j = 0;
+  Lanes most = all(largest);
+  for (; j + kWords <= count; j += kWords) {
+    const Words lows = load_words(low + j), highs = load_words(high + j);
+    const Lanes evens = joined(evens_of(lows), evens_of(highs));
+    const Lanes odds = joined(odds_of(lows), odds_of(highs));
+    const Lanes larger = evens > odds ? evens : odds;
+    most = larger > most ? larger : most;
+  }
+  for (; j < count; ++j) largest = std::max(largest, high[j] * int64_t{1 << kLowBits} + low[j]);
+  for (int64_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, most[lane]);
+  return largest;
+}
+
 // Replaces the scores in two digits of the keys [begin, end) by their powers, in the place of the
 // lower ones; returns the sum.
 inline int64_t wide_power_lanes(int64_t score_scale, int shift, int64_t begin, int64_t end,
                                 const int32_t* high, int32_t* low) noexcept {
   const auto whole = [&](int64_t j) { return high[j] * int64_t{1 << kLowBits} + low[j]; };
-  int64_t largest = whole(begin);
-  for (int64_t j = begin + 1; j < end; ++j) largest = std::max(largest, whole(j));
+  const int64_t largest = largest_of_digits(high + begin, low + begin, end - begin);
   const RoundEvenLanes round{RoundEven64(shift)};
   const Lanes scale = all(score_scale), most = all(largest);
   const auto power = [&](Lanes lows, Lanes highs) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_room.h"

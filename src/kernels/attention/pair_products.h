@@ -38,7 +38,11 @@ inline int32_t pair_at(const int16_t* numbers) noexcept {
 template <int kRows, int kVectors, typename Sink>
 inline void product_tile(const PairFactors& f, int64_t row, int64_t column,
                          const Sink& sink) noexcept {
-  Words sums[kRows][kVectors] = {};
+  // Set one by one: g++ 12 clears the memory of arrays by rep stos, which is slow.
+  Words sums[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = Words{};
+  }
   const int16_t* left = f.left + row * f.left_stride;
   const int32_t* right = f.right + column;
   for (int64_t pair = 0; pair < f.pairs; ++pair, left += 2, right += f.right_stride) {

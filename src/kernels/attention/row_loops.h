@@ -190,18 +190,29 @@ inline void gradient_of_scores(const AttentionHead& head, const RowRoom& room,
                     [&](int64_t key) { return room.grad_scores[key]; });
 }
 
+// Some keys' gradients, [channels, keys], as rows. `keys` is a constant for most of them.
+template <bool kAdds, typename Keys>
+inline void write_rows_of_keys(const AttentionHead& head, const int64_t* __restrict from,
+                               int64_t from_stride, Keys keys, int64_t* __restrict to,
+                               int64_t to_stride) noexcept {
+  for (int64_t c = 0; c < head.channels; ++c, from += from_stride) {
+    int64_t* at = to + c;
+    for (int64_t j = 0; j < keys; ++j, at += to_stride) *at = from[j] + (kAdds ? *at : 0);
+  }
+}
+
 // The gradients of keys or values, [channels, keys], as rows.
 inline void write_key_gradients(const AttentionHead& head, const AttentionGradient& g,
                                 const int64_t* from, int64_t from_stride, int64_t* to) noexcept {
   constexpr int64_t kBlock = 8;  // keys whose rows stay in the L1 cache
+  constexpr std::integral_constant<int64_t, kBlock> kWhole;
   for (int64_t first = 0; first < head.keys; first += kBlock) {
-    const int64_t end = std::min(first + kBlock, head.keys);
-    for (int64_t c = 0; c < head.channels; ++c) {
-      for (int64_t j = first; j < end; ++j) {
-        int64_t& sum = to[j * g.key_stride + c];
-        sum = from[c * from_stride + j] + (g.adds_to_keys ? sum : 0);
-      }
-    }
+    const auto write = [&](auto keys) {
+      const auto of_keys = g.adds_to_keys ? write_rows_of_keys<true, decltype(keys)>
+                                          : write_rows_of_keys<false, decltype(keys)>;
+      of_keys(head, from + first, from_stride, keys, to + first * g.key_stride, g.key_stride);
+    };
+    first + kBlock <= head.keys ? write(kWhole) : write(head.keys - first);
   }
 }
 

@@ -46,45 +46,46 @@ inline void write_table(const uint8_t* block, RefBlockKind kind, const RowRoundi
   }
 }
 
-// The places of 32 weights of 4 bits in their table.
-inline void write_places_of_4(const uint8_t* q, int8_t* places) {
+// The places of 32 weights in their table, eight to a number. Copies into an array whose rest the
+// compiler does not know are calls (_FORTIFY_SOURCE), which took as long as all else.
+using Places = uint64_t[kWeights / 8];
+
+inline void write_places_of_4(const uint8_t* q, Places& places) {
   constexpr uint64_t kLowBits = 0x0f0f0f0f0f0f0f0f;
   uint64_t two[2];
   std::memcpy(two, q, sizeof two);
-  const uint64_t each[4] = {two[0] & kLowBits, two[1] & kLowBits, two[0] >> 4 & kLowBits,
-                            two[1] >> 4 & kLowBits};
-  std::memcpy(places, each, sizeof each);
+  for (int k = 0; k < 2; ++k) {
+    places[k] = two[k] & kLowBits;
+    places[2 + k] = two[k] >> 4 & kLowBits;
+  }
 }
 
 // The same of 3 bits: eight weights have their low bits in eight bytes, at the same place in each,
 // and their third bits in the last four bytes, at two.
-inline void write_places_of_3(const uint8_t* q, int8_t* places) {
+inline void write_places_of_3(const uint8_t* q, Places& places) {
   constexpr uint64_t kLowBits = 0x0303030303030303;
   constexpr uint32_t kThirdBits = 0x01010101;
   uint64_t low;
   uint32_t high;
   std::memcpy(&low, q, sizeof low);
   std::memcpy(&high, q + sizeof low, sizeof high);
-  uint64_t each[4];
   for (int k = 0; k < 4; ++k) {
     const uint64_t third = (high >> 2 * k & kThirdBits) |
                            uint64_t{high >> (2 * k + 1) & kThirdBits} << 32;
-    each[k] = (low >> 2 * k & kLowBits) | third << 2;
+    places[k] = (low >> 2 * k & kLowBits) | third << 2;
   }
-  std::memcpy(places, each, sizeof each);
 }
 
 // Tables and places of so many parts, from the beginning of a block on.
 inline void write_parts(const uint8_t* block, RefBlockKind kind, int64_t parts,
-                        const RowRounding& round, int8_t* tables, int8_t* places) {
+                        const RowRounding& round, int8_t* tables, Places* places) {
   const int64_t of_block = ref_block_parts(kind), part_bytes = ref_part_bytes(kind);
   for (int64_t p = 0; p < parts; block += ref_block_bytes(kind)) {
     const uint8_t* q = block + ref_scale_bytes(kind);
     write_table(block, kind, round, tables + p * kWeights);
     for (int64_t i = 0; i < of_block; ++i, ++p, q += part_bytes) {
-      if (i > 0) std::memcpy(tables + p * kWeights, tables + (p - 1) * kWeights, kWeights);
-      ref_block_bits(kind) == 3 ? write_places_of_3(q, places + p * kWeights)
-                                : write_places_of_4(q, places + p * kWeights);
+      if (i > 0) std::copy_n(tables + (p - 1) * kWeights, kWeights, tables + p * kWeights);
+      ref_block_bits(kind) == 3 ? write_places_of_3(q, places[p]) : write_places_of_4(q, places[p]);
     }
   }
 }
@@ -93,18 +94,26 @@ inline void expand_by_tables(const uint8_t* row, RefBlockKind kind, int64_t coun
                              const RowRounding& round, int8_t* out) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Bytes));
   const int64_t of_block = ref_block_parts(kind), parts = count * of_block;
-  alignas(64) int8_t tables[kGroup * kWeights] = {}, places[kGroup * kWeights] = {};
+  alignas(64) int8_t tables[kGroup * kWeights] = {};
+  alignas(64) Places places[kGroup] = {};
   for (int64_t first = 0; first < parts; first += kGroup) {
     const int64_t here = std::min(kGroup, parts - first);
     write_parts(row + first / of_block * ref_block_bytes(kind), kind, here, round, tables, places);
-    for (int64_t at = 0; at < here * kWeights; at += kBytes) {
+    const auto look_up = [&](int64_t at) {
       Bytes table, place;
       std::memcpy(&table, tables + at, kBytes);
-      std::memcpy(&place, places + at, kBytes);
-      const Bytes weights = picked_from(table, place);
-      std::memcpy(out + first * kWeights + at, &weights,
-                  static_cast<size_t>(std::min(kBytes, here * kWeights - at)));
+      std::memcpy(&place, reinterpret_cast<const int8_t*>(places) + at, kBytes);
+      return picked_from(table, place);
+    };
+    int8_t* const to = out + first * kWeights;
+    const int64_t all = here * kWeights, whole = all / kBytes * kBytes;
+    for (int64_t at = 0; at < whole; at += kBytes) {
+      const Bytes weights = look_up(at);
+      std::memcpy(to + at, &weights, kBytes);
     }
+    if (whole == all) continue;
+    const Bytes weights = look_up(whole);
+    std::memcpy(to + whole, &weights, static_cast<size_t>(all - whole));
   }
 }
 

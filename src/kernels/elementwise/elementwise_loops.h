@@ -252,5 +252,3 @@ inline int64_t requantise_channels(const RequantiseChannels& args, int64_t begin
   }
   return saturated;
 }
-
-#include "kernels/elementwise/shift_loops.h"

@@ -20,6 +20,7 @@ namespace {
 #include MANTISSA_LANES(integers)
 // Built on both.
 #include "kernels/elementwise/add_lanes.h"
+#include "kernels/elementwise/shift_lanes.h"
 #include "kernels/elementwise/table_lanes.h"
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/system/cpu.h"
+#include "kernels/row_products/row_products.h"  // kMostFewRows
 
 namespace mantissa::kernels {
 
@@ -45,6 +46,15 @@ struct FloatProduct {
   float* c = nullptr;
   int64_t c_row = 0;
   bool adds = false;
+};
+
+// y[r, o] = bias[o] + the sum over k of x[r, k] weights[o, k]: a layer of at most kMostFewRows rows,
+// whose weights are read once, as they lie.
+struct FloatFewRows {
+  int64_t rows = 0, outputs = 0, depth = 0;
+  const float *x = nullptr, *weights = nullptr;
+  const float* bias = nullptr;  // or null
+  float* y = nullptr;
 };
 
 // kElu is x, or e^x - 1 of negative x.
@@ -107,6 +117,8 @@ struct FloatKernels {
                float* panels) noexcept;
   void (*pack_columns)(const float* rows, int64_t stride, int64_t depth, int64_t columns,
                        float* panels) noexcept;
+  // The outputs [begin, end) of all rows.
+  void (*few_rows)(const FloatFewRows&, int64_t begin, int64_t end) noexcept;
   // Scores of a query to probabilities: exp(scale x) over the sum of these. scale > 0.
   void (*softmax)(float* x, int64_t count, float scale) noexcept;
   // The gradient of the scores in place of the gradient of the probabilities: p (dp - sum of p dp)

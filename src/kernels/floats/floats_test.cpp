@@ -113,6 +113,39 @@ TEST_P(Floats, ProductsAreTheirDefinition) {
   }
 }
 
+TEST_P(Floats, LayersOfFewRowsAreTheirDefinition) {
+  for (int64_t rows = 1; rows <= kMostFewRows; ++rows) {
+    for (const int64_t depth : {1, 7, 16, 31, 64, 133}) {
+      for (const bool has_bias : {false, true}) {
+        constexpr int64_t kOutputs = 9, kBegin = 2, kEnd = 8;
+        const std::vector<float> x = noise(rows * depth, 1, 1), w = noise(kOutputs * depth, 1, 2);
+        const std::vector<float> bias = noise(kOutputs, 1, 3);
+        std::vector<float> y(static_cast<size_t>(rows * kOutputs), 7.0F);
+        GetParam()->few_rows({.rows = rows,
+                              .outputs = kOutputs,
+                              .depth = depth,
+                              .x = x.data(),
+                              .weights = w.data(),
+                              .bias = has_bias ? bias.data() : nullptr,
+                              .y = y.data()},
+                             kBegin, kEnd);
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t o = 0; o < kOutputs; ++o) {
+            double sum = has_bias ? bias[static_cast<size_t>(o)] : 0;
+            for (int64_t k = 0; k < depth; ++k) {
+              sum += double{x[static_cast<size_t>(r * depth + k)]} *
+                     w[static_cast<size_t>(o * depth + k)];
+            }
+            const bool is_written = o >= kBegin && o < kEnd;
+            ASSERT_NEAR(y[static_cast<size_t>(r * kOutputs + o)], is_written ? sum : 7.0, 1e-5)
+                << rows << " rows, depth " << depth << ", output " << o;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Floats, SoftmaxAndItsGradientAreTheirDefinition) {
   constexpr float kScale = 0.7F;
   for (const int64_t count : kCounts) {

@@ -14,7 +14,7 @@
 // clang-format on
 
 #define MANTISSA_FLOAT_LOOPS                                                                      \
-  logit_sums, softmax_gradient, product, pack, pack_columns, softmax, softmax_backward, function, \
-      function_backward, {RnnStep::forward, RnnStep::backward},                                   \
+  logit_sums, softmax_gradient, product, pack, pack_columns, few_rows, softmax, softmax_backward, \
+      function, function_backward, {RnnStep::forward, RnnStep::backward},                         \
       {LstmStep::forward, LstmStep::backward}, {GruStep::forward, GruStep::backward}, row_norm,   \
       normalise, norm_backward, add_norm_gradients, adam

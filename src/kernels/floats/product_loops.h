@@ -71,3 +71,49 @@ void pack_columns(const float* rows, int64_t stride, int64_t depth, int64_t colu
     }
   }
 }
+
+// One output of kRows rows. Each sum is kept in several vectors, so that one product need not wait
+// for the one before it.
+template <int kRows>
+inline void output_of_rows(const FloatFewRows& p, int64_t output) noexcept {
+  constexpr int kParts = kRows == 1 ? 4 : 2;
+  const float* const weights = p.weights + output * p.depth;
+  Floats sums[kRows][kParts] = {};
+  int64_t k = 0;
+  for (; k + kParts * kFloats <= p.depth; k += kParts * kFloats) {
+    for (int part = 0; part < kParts; ++part) {
+      const Floats factors = load(weights + k + part * kFloats);
+      for (int r = 0; r < kRows; ++r) {
+        const Floats x = load(p.x + r * p.depth + k + part * kFloats);
+        sums[r][part] = fused(x, factors, sums[r][part]);
+      }
+    }
+  }
+  for (; k < p.depth; k += kFloats) {
+    const int64_t count = std::min(kFloats, p.depth - k);
+    const Floats factors = load(weights + k, count, 0);
+    for (int r = 0; r < kRows; ++r) {
+      sums[r][0] = fused(load(p.x + r * p.depth + k, count, 0), factors, sums[r][0]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int part = 1; part < kParts; ++part) sums[r][0] = sums[r][0] + sums[r][part];
+    const float sum = lane_sum(sums[r][0]);
+    p.y[r * p.outputs + output] = p.bias == nullptr ? sum : sum + p.bias[output];
+  }
+}
+
+template <int kRows>
+inline void outputs_of_rows(const FloatFewRows& p, int64_t begin, int64_t end) noexcept {
+  for (int64_t output = begin; output < end; ++output) output_of_rows<kRows>(p, output);
+}
+
+void few_rows(const FloatFewRows& p, int64_t begin, int64_t end) noexcept {
+  static_assert(kMostFewRows == 4);
+  switch (p.rows) {
+    case 1: return outputs_of_rows<1>(p, begin, end);
+    case 2: return outputs_of_rows<2>(p, begin, end);
+    case 3: return outputs_of_rows<3>(p, begin, end);
+    default: return outputs_of_rows<4>(p, begin, end);
+  }
+}

@@ -3,39 +3,83 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after wide.h and round_even_loops.h.
 
-template <typename To>
-inline WideStatistics narrow_range(const int64_t* __restrict wide, const RoundEven64& round,
-                                   int64_t limit, int64_t count, To* __restrict out) noexcept {
-  int64_t low = 0, high = 0, saturated = 0;
+// Elements whose maximum is found before they are written. They stay in the L1 cache.
+constexpr int64_t kNarrowedAtOnce = 1024;
+
+inline uint64_t largest_magnitude(const int64_t* wide, int64_t count) noexcept {
+  constexpr int kChains = 4;  // of comparisons, which do not wait for each other
+  Lanes most[kChains];
+  for (int chain = 0; chain < kChains; ++chain) most[chain] = Lanes{};
+  const auto compare = [&](int chain, Lanes n) {
+    const Lanes size = n < 0 ? -n : n;
+    most[chain] = size > most[chain] ? size : most[chain];
+  };
+  int64_t i = 0;
+  for (; i + kChains * kLanes <= count; i += kChains * kLanes) {
+    for (int chain = 0; chain < kChains; ++chain) compare(chain, load(wide + i + chain * kLanes));
+  }
+  for (; i + kLanes <= count; i += kLanes) compare(0, load(wide + i));
+  for (int chain = 1; chain < kChains; ++chain) compare(0, most[chain]);
+  int64_t largest = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) largest = std::max<int64_t>(largest, most[0][lane]);
+  for (; i < count; ++i) largest = std::max(largest, wide[i] < 0 ? -wide[i] : wide[i]);
+  return static_cast<uint64_t>(largest);
+}
+
+// Writes rounded numbers that the result holds; Number holds the wide ones.
+template <typename Number, typename To, typename Round>
+inline void narrow_within(const int64_t* __restrict wide, const Round& round, int64_t count,
+                          To* __restrict out) noexcept {
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t n = wide[i], rounded = round(n);
+    out[i] = static_cast<To>(round(static_cast<Number>(wide[i])));
+  }
+}
+
+// Returns how many saturated.
+template <typename To>
+inline int64_t narrow_saturated(const int64_t* __restrict wide, const RoundEven64& round,
+                                int64_t limit, int64_t count, To* __restrict out) noexcept {
+  int64_t saturated = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t rounded = round(wide[i]);
     const int64_t above = rounded < -limit ? -limit : rounded;
     const int64_t narrow = above > limit ? limit : above;
-    low = n < low ? n : low;
-    high = n > high ? n : high;
     saturated += narrow != rounded;
     out[i] = static_cast<To>(narrow);
   }
-  return {static_cast<uint64_t>(std::max(high, -low)), saturated};
+  return saturated;
 }
 
-inline uint64_t maximum_of(const int64_t* wide, int64_t count) noexcept {
-  int64_t low = 0, high = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    low = wide[i] < low ? wide[i] : low;
-    high = wide[i] > high ? wide[i] : high;
+// Few blocks have numbers that saturate, or that leave int32.
+template <typename To>
+inline WideStatistics narrow_range(const int64_t* wide, int shift, int64_t limit, int64_t count,
+                                   To* out) noexcept {
+  constexpr int kWordBits = 30;  // RoundEven32
+  const RoundEven64 round(shift);
+  WideStatistics found;
+  for (int64_t at = 0; at < count; at += kNarrowedAtOnce) {
+    const int64_t some = std::min(kNarrowedAtOnce, count - at);
+    WideStatistics block{largest_magnitude(wide + at, some), 0};
+    if (round(static_cast<int64_t>(block.maximum)) > limit) {
+      block.saturated = narrow_saturated(wide + at, round, limit, some, out + at);
+    } else if (shift <= kWordBits && block.maximum <= uint64_t{1} << kWordBits) {
+      narrow_within<int32_t>(wide + at, RoundEven32(shift), some, out + at);
+    } else {
+      narrow_within<int64_t>(wide + at, round, some, out + at);
+    }
+    found += block;
   }
-  return static_cast<uint64_t>(std::max(high, -low));
+  return found;
 }
 
 inline WideStatistics narrow(const NarrowWide& args, int64_t begin, int64_t end) noexcept {
   const int64_t* const wide = args.wide + begin;
   const int64_t count = end - begin;
-  if (args.out.data == nullptr) return {maximum_of(wide, count), 0};
+  if (args.out.data == nullptr) return {largest_magnitude(wide, count), 0};
   // Shifts to the left saturate, and those beyond 62 leave nothing: both are rare.
   if (args.shift < 0 || args.shift > 62) return kWideReference.narrow(args, begin, end);
   return with_wide_gradient_type(args.out.bits, [&](auto type) {
-    return narrow_range(wide, RoundEven64(args.shift), mantissa_limit(args.out.bits), count,
+    return narrow_range(wide, args.shift, mantissa_limit(args.out.bits), count,
                         args.out.as<decltype(type)>() + begin);
   });
 }

@@ -54,6 +54,32 @@ TEST_P(WideNumbers, Narrow) {
   }
 }
 
+// Many numbers, some of which are small, some saturate, and some need more than 32 bits.
+TEST_P(WideNumbers, NarrowOfManyMagnitudes) {
+  constexpr int64_t kSome = 1300;
+  std::vector<int64_t> wide;
+  for (const int value_bits : {15, 40, 30, 7, 31}) {
+    const auto some = test_values<int64_t>(kSome, 20 + value_bits, value_bits);
+    wide.insert(wide.end(), some.begin(), some.end());
+  }
+  wide[kSome / 2] = int64_t{1} << 30;  // the largest for words of 32 bits
+  const auto count = std::ssize(wide);
+  for (const int bits : {7, 8, 16, 32}) {
+    for (int shift = 0; shift <= 42; ++shift) {
+      with_wide_gradient_type(bits, [&]<typename T>(T) {
+        std::vector<T> out(count), wanted(count);
+        WideStatistics found;
+        for (int64_t i = 0; i < count; ++i) {
+          note(wide[i], found);
+          wanted[i] = narrow<T>(wide[i], bits, shift, found);
+        }
+        expect_equal(GetParam()->narrow({wide.data(), shift, {out.data(), bits}}, 0, count), found);
+        ASSERT_EQ(out, wanted) << bits << " " << shift;
+      });
+    }
+  }
+}
+
 template <typename Part>
 void check_add_shifted(const WideKernels& kernels, int part_bits) {
   const auto part = test_values<Part>(kSize, 2, part_bits);

@@ -11,6 +11,8 @@
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
 #include "ops/convolutions/convolution_wide.h"
+#include "ops/convolutions/deep_grad_input.h"
+#include "ops/convolutions/grad_input.h"
 #include "ops/convolutions/linear_rows.h"
 #include "ops/convolutions/weight_attributes.h"
 #include "ops/convolutions/weight_blocks.h"
@@ -216,7 +218,10 @@ OpMemory byte_memory(const OpShapes& s, const PlanningContext& planning) {
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
-  return has_blocks(s) ? memory_of_blocks(s, planning, byte_memory) : byte_memory(s, planning);
+  OpMemory memory =
+      has_blocks(s) ? memory_of_blocks(s, planning, byte_memory) : byte_memory(s, planning);
+  if (has_deep_grad_input(s)) memory.grad_input = deep_grad_input_memory(s, planning);
+  return memory;
 }
 
 int64_t multiply_adds(const OpShapes& s) { return convolution_shape(s).multiply_adds(); }
@@ -225,7 +230,8 @@ Status check(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
   const int64_t taps = shape.kernel_height * shape.kernel_width;
   // The gradient of the input is a sum over the output channels.
-  const int64_t outputs = is_training(s.exponent_mode) ? shape.group_out_channels() : 0;
+  const bool sums_outputs = is_training(s.exponent_mode) && !has_deep_grad_input(s);
+  const int64_t outputs = sums_outputs ? shape.group_out_channels() : 0;
   const int64_t depth = taps * std::max(shape.group_in_channels(), outputs);
   if (depth > kernels::kMaximumForwardDepth) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
@@ -267,6 +273,7 @@ SumWidth sum_width(const OpShapes& s) {
 
 // Each row of kernels is chosen once, by the shapes and widths of the instruction.
 Prepared prepare_backward_input(const OpContext& c) {
+  if (has_deep_grad_input(c)) return prepare_deep_grad_input(c);
   if (has_blocks(c)) return prepare_grad_input_of_blocks(c);
   if (is_wide_grad_input(c)) return prepare_wide_grad_input(c);
   return prepared(choose(c, {ConvolutionPass::kGradInput,
@@ -305,19 +312,20 @@ void forward(const OpContext& c) {
   has_blocks(c) ? forward_of_blocks(c, forward_expanded) : forward_expanded(c);
 }
 
-void backward_input(const OpContext& c) {
-  if (has_blocks(c)) return grad_input_of_blocks(c);
-  if (is_wide_grad_input(c)) return wide_backward_input(c);
-  const Tensor& grad_input = c.grad_inputs[0];
+kernels::WideStatistics write_byte_grad_input(const OpContext& c, int shift,
+                                              const kernels::PassCounts& counts) {
   const Tensor& weights = c.parameters[0].mantissa;
   const auto& choice = choices_of<ConvolutionChoice>(c);
-  const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
-  const int wide_exponent = *c.grad_output().exponent + weights.largest_exponent();
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
-    return choice.grad_input(
-        {choice.work.shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
-        c.kernel);
-  });
+  return choice.grad_input({choice.work.shape, align_gradient(c, weights), weights.as<int8_t>(),
+                            shift, gradient_of(c.grad_inputs[0]), counts},
+                           c.kernel);
+}
+
+void backward_input(const OpContext& c) {
+  narrow_gradient(c, c.grad_inputs[0], wide_grad_input_exponent(c),
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return write_grad_input(c, shift, counts);
+                  });
 }
 
 // Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
@@ -477,6 +485,18 @@ constexpr OpRows kRescaledRows = {
     .kernel = kernel};
 
 }  // namespace
+
+int wide_grad_input_exponent(const OpContext& c) {
+  return *c.grad_output().exponent + c.parameters[0].mantissa.largest_exponent();
+}
+
+kernels::WideStatistics write_grad_input(const OpContext& c, int shift,
+                                         const kernels::PassCounts& counts) {
+  if (has_deep_grad_input(c)) return write_deep_grad_input(c, shift, counts);
+  if (has_blocks(c)) return write_grad_input_of_blocks(c, shift);
+  if (is_wide_grad_input(c)) return write_wide_grad_input(c, shift, counts);
+  return write_byte_grad_input(c, shift, counts);
+}
 
 const Op kConvolution = {.name = "convolution",
                          .traits = kTraits,

@@ -200,17 +200,14 @@ void wide_forward(const OpContext& c) {
       64);
 }
 
-void wide_backward_input(const OpContext& c) {
-  const Tensor &grad_input = c.grad_inputs[0], &weights = c.parameters[0].mantissa;
+kernels::WideStatistics write_wide_grad_input(const OpContext& c, int shift,
+                                              const kernels::PassCounts& counts) {
   const auto& choice = choices_of<GradInputChoice>(c);
-  narrow_gradient(c, grad_input, *c.grad_output().exponent + *weights.exponent,
-                  [&](int shift, const kernels::PassCounts& counts) {
-                    return kernels::wide_grad_input(
-                        choice.row, *c.kernel.table,
-                        {choice.shape, gradient_of(c.grad_output()), value_of(weights), shift,
-                         gradient_of(grad_input), counts.wide},
-                        c.kernel);
-                  });
+  return kernels::wide_grad_input(
+      choice.row, *c.kernel.table,
+      {choice.shape, gradient_of(c.grad_output()), value_of(c.parameters[0].mantissa), shift,
+       gradient_of(c.grad_inputs[0]), counts.wide},
+      c.kernel);
 }
 
 void wide_backward_weights(const OpContext& c, const Tensor& input) {

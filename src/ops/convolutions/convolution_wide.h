@@ -2,6 +2,8 @@
 #pragma once
 
 #include "graph/op.h"
+#include "kernels/bit_counts/wide_counts.h"
+#include "kernels/common/statistics.h"
 
 namespace mantissa::ops {
 
@@ -21,7 +23,9 @@ Prepared prepare_wide_grad_weights(const OpContext& c, int input_bits);
 // are not narrowed: the sums in int32, in units of 2^(bits of input and weights above 8 each).
 void wide_forward(const OpContext& c);
 
-void wide_backward_input(const OpContext& c);
+// Writes the gradient of the input, narrowed by a shift.
+kernels::WideStatistics write_wide_grad_input(const OpContext& c, int shift,
+                                              const kernels::PassCounts& counts);
 
 // The gradient of the weights; the gradient of the bias is computed as for 8 bits.
 // From an input with one exponent.

@@ -1,6 +1,7 @@
 #include "ops/convolutions/linear_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 
 #include "base/checked.h"
@@ -32,7 +33,7 @@ using SliceChoices = PieceChoices<PieceChoices<Choice>>;
 // Channels that are computed at once. Logits of many classes are left as they are, and their rows
 // are long: a piece would have few rows, and would pack all weights for them.
 int64_t channels_at_once(const ConvolutionShape& shape, DataType output) {
-  constexpr int64_t kManyWeights = int64_t{1} << 22, kSlice = int64_t{1} << 19, kUnit = 64;
+  constexpr int64_t kManyWeights = int64_t{1} << 22, kSlice = int64_t{1} << 18, kUnit = 64;
   if (output != DataType::kInt32 || shape.weights_count() < kManyWeights) {
     return shape.out_channels;
   }
@@ -88,8 +89,8 @@ int least_for_bias(const Tensor* bias, int bits) {
 // Sums of the channels, whose exponents lie `above` the least, `shift` above that one.
 template <typename Sum>
 void align_channels(const OpContext& c, const Sum* sums, int shift, const int32_t* above,
-                    bool all_raise, int64_t channels, int64_t* wide) {
-  if (shift != 0 || !all_raise) {
+                    bool raise, int64_t channels, int64_t* wide) {
+  if (shift != 0 || !raise) {
     for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], shift - above[o]);
   } else if constexpr (sizeof(Sum) == sizeof(int32_t)) {
     c.kernel.table->wide->shift_sums({sums, above, wide}, 0, channels);
@@ -111,20 +112,25 @@ struct PieceSums {
   const Sum* of_row(int64_t row) const { return sums + (row - first_row) * channels; }
 };
 
+// Whether all channels' sums shift to the left. Channels far below the others shift to the right.
+template <typename Sum>
+bool all_raise(const PieceSums<Sum>& piece) {
+  const int32_t* const above = piece.above + piece.first_channel;
+  return std::all_of(above, above + piece.channels, [](int32_t n) { return n >= 0; });
+}
+
 // Requantises rows, each to its own maximum. A piece has all channels.
 template <typename Sum>
 void narrow_sums(const OpContext& c, const PieceSums<Sum>& piece) {
   const Tensor *const bias = bias_of(c), &input = c.inputs[0];
   const int64_t channels = piece.channels;
   const int least = least_for_bias(bias, kWideSumBits);
-  // Except for channels so far below the others that their sums shift to the right.
-  const bool all_raise =
-      std::all_of(piece.above, piece.above + channels, [](int32_t n) { return n >= 0; });
+  const bool raise = all_raise(piece);
   const int64_t end = piece.first_row + piece.rows;
   narrow_own_rows(c, piece.first_row, end, [&](int64_t row, int64_t* wide) {
     const int of_sums = input.row_exponent(row) + piece.weights_exponent;
     const int exponent = std::max(of_sums, least);
-    align_channels(c, piece.of_row(row), exponent - of_sums, piece.above, all_raise, channels,
+    align_channels(c, piece.of_row(row), exponent - of_sums, piece.above, raise, channels,
                    wide);
     if (bias == nullptr) return exponent;
     c.kernel.table->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
@@ -132,6 +138,9 @@ void narrow_sums(const OpContext& c, const PieceSums<Sum>& piece) {
     return exponent;
   });
 }
+
+// Sums that are aligned before they are left.
+constexpr int64_t kLeftAtOnce = 1024;
 
 // Leaves a piece in int32.
 template <typename Sum>
@@ -143,13 +152,17 @@ void leave_sums(const OpContext& c, const PieceSums<Sum>& piece) {
   const int sum_exponent = weights.largest_exponent() + sum_bits - kLogitBits;
   const int least = std::max(least_for_bias(bias, kLogitBits), kExponentMin);
   const int32_t* const above = piece.above + piece.first_channel;
+  const bool raise = all_raise(piece);
   const auto leave_row = [&](int64_t row, int64_t begin, int64_t end) {
     const int exponent = c.output().row_exponents[row];
     auto* const to = c.output().as<int32_t>() + row * all + piece.first_channel;
     const Sum* const from = piece.of_row(row);
     const int shift = exponent - input.row_exponent(row) - piece.weights_exponent;
-    for (int64_t o = begin; o < end; ++o) {
-      to[o] = static_cast<int32_t>(rescale_rne(from[o], shift - above[o]));
+    std::array<int64_t, kLeftAtOnce> wide;
+    for (int64_t o = begin; o < end; o += kLeftAtOnce) {
+      const int64_t count = std::min(kLeftAtOnce, end - o);
+      align_channels(c, from + o, raise ? 0 : shift, above + o, raise, count, wide.data());
+      c.kernel.table->wide->narrow({wide.data(), raise ? shift : 0, {to + o, 32}}, 0, count);
     }
     if (bias == nullptr) return;
     const Mantissas of_bias(*bias);

@@ -9,8 +9,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int kMostGradientShift = 30;  // the kernel's limit; from 16 on nothing is left
-
 // One number per channel, aligned.
 int64_t shifts_bytes(int64_t channels) {
   return round_up<int64_t>(channels * int64_t{sizeof(int32_t)}, 64);

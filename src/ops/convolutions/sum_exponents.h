@@ -31,6 +31,9 @@ int least_channel_exponent(const Tensor& weights, int32_t* above);
 // sums of other channels are shifted to the right (rne).
 int align_sums(const OpContext& c, const SumExponents& exponents, int32_t* sums);
 
+// The largest shift of a gradient that is aligned: the kernel's limit. From 16 on nothing is left.
+constexpr int kMostGradientShift = 30;
+
 // Bytes of workspace that align_gradient needs for a gradient [rows, channels].
 int64_t align_gradient_bytes(int64_t rows, int64_t channels, int bits);
 

@@ -198,6 +198,10 @@ RowMemory grad_input_memory(const OpShapes& s, const PlanningContext& planning) 
 bool has_blocks(const OpShapes& s) { return kind_of(s) != BlockKind::kNone; }
 bool has_blocks(const OpContext& c) { return kind_of(c) != BlockKind::kNone; }
 
+void expand_rows(const OpContext& c, int64_t first, int64_t rows, int8_t* to) {
+  expand(c, first, rows, 0, c.parameters[0].mantissa.shape[1], to);
+}
+
 OpMemory memory_of_blocks(const OpShapes& s, const PlanningContext& planning,
                           OpMemory (*plan)(const OpShapes&, const PlanningContext&)) {
   return {.forward = forward_memory(s, planning, plan),
@@ -250,7 +254,7 @@ Prepared prepare_grad_input_of_blocks(const OpContext& c) {
       }));
 }
 
-void grad_input_of_blocks(const OpContext& c) {
+kernels::WideStatistics write_grad_input_of_blocks(const OpContext& c, int shift) {
   const Tensor &grad_input = c.grad_inputs[0], &weights = c.parameters[0].mantissa;
   const auto& choices = choices_of<PieceChoices<ConvolutionChoice>>(c);
   const int64_t in = weights.shape[1], rows = grad_input.count() / in;
@@ -261,24 +265,20 @@ void grad_input_of_blocks(const OpContext& c) {
   OpContext own = c;
   own.memory.workspace += work.bytes();
   const kernels::ConstMantissaSpan gradient = align_gradient(own, weights);
-  // Formats that count what is written do not take blocks (check_network.cpp).
-  const auto pass = [&](int shift, const kernels::PassCounts&) {
-    kernels::WideStatistics found;
-    for (int64_t first = 0; first < in; first += choices.piece) {
-      const int64_t channels = std::min(choices.piece, in - first);
-      expand(c, 0, weights.shape[0], first, channels, mantissas);
-      const ConvolutionChoice& choice = choices.of(channels);
-      kernels::MantissaSpan to = gradient_of(grad_input);
-      if (channels < in) to.data = result;
-      found += choice.grad_input({choice.work.shape, gradient, mantissas, shift, to}, c.kernel);
-      if (channels == in) continue;
-      kernels::copy_rows(*c.kernel.pool, result, channels * element,
-                         grad_input.as<std::byte>() + first * element, in * element,
-                         channels * element, rows);
-    }
-    return found;
-  };
-  narrow_gradient(c, grad_input, *c.grad_output().exponent + weights.largest_exponent(), pass);
+  kernels::WideStatistics found;
+  for (int64_t first = 0; first < in; first += choices.piece) {
+    const int64_t channels = std::min(choices.piece, in - first);
+    expand(c, 0, weights.shape[0], first, channels, mantissas);
+    const ConvolutionChoice& choice = choices.of(channels);
+    kernels::MantissaSpan to = gradient_of(grad_input);
+    if (channels < in) to.data = result;
+    found += choice.grad_input({choice.work.shape, gradient, mantissas, shift, to}, c.kernel);
+    if (channels == in) continue;
+    kernels::copy_rows(*c.kernel.pool, result, channels * element,
+                       grad_input.as<std::byte>() + first * element, in * element,
+                       channels * element, rows);
+  }
+  return found;
 }
 
 }  // namespace mantissa::ops

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "graph/op.h"
+#include "kernels/common/statistics.h"
 
 namespace mantissa::ops {
 
@@ -20,7 +21,12 @@ OpMemory memory_of_blocks(const OpShapes& s, const PlanningContext& planning,
 Prepared prepare_forward_of_blocks(const OpContext& c, Prepared (*prepare)(const OpContext&));
 void forward_of_blocks(const OpContext& c, void (*run)(const OpContext&));
 
+// The mantissas of rows [first, first + rows) of the weights.
+void expand_rows(const OpContext& c, int64_t first, int64_t rows, int8_t* to);
+
 Prepared prepare_grad_input_of_blocks(const OpContext& c);
-void grad_input_of_blocks(const OpContext& c);
+// Writes the gradient of the input, narrowed by a shift. Formats that count what is written do not
+// take blocks (check_network.cpp).
+kernels::WideStatistics write_grad_input_of_blocks(const OpContext& c, int shift);
 
 }  // namespace mantissa::ops

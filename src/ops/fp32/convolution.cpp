@@ -96,6 +96,18 @@ int64_t gradient_bytes(const OpShapes& s) {
   return count * int64_t{sizeof(float)};
 }
 
+// Whether the pass is a product of a few rows with the weights, such as a new token's. oneDNN would
+// bring all weights into another order in each run, for no more than these rows.
+bool has_few_rows(const kernels::ConvolutionShape& s) {
+  const bool is_linear = s.kernel_height * s.kernel_width == 1 && s.groups == 1 &&
+                         s.stride_height * s.stride_width == 1 &&
+                         s.padding_height == 0 && s.padding_width == 0;
+  return is_linear && s.batch * s.in_height * s.in_width <= kernels::kMostFewRows;
+}
+bool has_few_rows(const OpContext& c) {
+  return has_few_rows(convolution_shape(c, c.inputs[0].shape, c.output().shape));
+}
+
 Status check(const OpShapes& s) {
   MANTISSA_RETURN_IF_ERROR(kernels::fp32::load_onednn());
   for (const ConvolutionPass pass :
@@ -110,6 +122,7 @@ Status check(const OpShapes& s) {
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   // Negative without memory for oneDNN's descriptions; the pass then fails.
   const auto scratch = [&](ConvolutionPass pass, bool bias) {
+    if (pass == ConvolutionPass::kForward && has_few_rows(convolution_shape(s))) return int64_t{0};
     return std::max<int64_t>(0, kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass,
                                                                          bias, planning.threads));
   };
@@ -128,6 +141,7 @@ Prepared make(const OpContext& c, ConvolutionPass pass, const Tensor& input, con
                                          bias, c.kernel.pool->size());
 }
 Prepared prepare_forward(const OpContext& c) {
+  if (has_few_rows(c)) return nullptr;
   return make(c, ConvolutionPass::kForward, c.inputs[0], c.output());
 }
 Prepared prepare_backward_input(const OpContext& c) {
@@ -141,8 +155,24 @@ const Convolution* convolution_of(const OpContext& c) {
   return static_cast<const Convolution*>(c.kernel.prepared);
 }
 
+void forward_few_rows(const OpContext& c, const float* bias) {
+  const int64_t depth = c.inputs[0].shape.last(), outputs = c.output().shape.last();
+  const kernels::FloatFewRows layer = {.rows = c.inputs[0].count() / depth,
+                                       .outputs = outputs,
+                                       .depth = depth,
+                                       .x = c.inputs[0].as<float>(),
+                                       .weights = weights_of(c),
+                                       .bias = bias,
+                                       .y = c.output().as<float>()};
+  const int64_t least = std::max<int64_t>(1, kFloatsPerThread / depth);
+  kernels::parallel_ranges(*c.kernel.pool, outputs, least, [&](int64_t begin, int64_t end, int64_t) {
+    c.kernel.table->floats->few_rows(layer, begin, end);
+  });
+}
+
 void forward(const OpContext& c) {
   const float* bias = c.parameters.size() > 1 ? c.parameters[1].mantissa.as<float>() : nullptr;
+  if (has_few_rows(c)) return forward_few_rows(c, bias);
   const bool done =
       kernels::fp32::convolution_forward(convolution_of(c), c.inputs[0].as<float>(), weights_of(c),
                                          bias, c.output().as<float>(), c.kernel);
@@ -179,7 +209,9 @@ void backward_weights(const OpContext& c) {
   if (bias != nullptr) add_to(c.parameters[1].gradient, bias);
 }
 
-const char* kernel(const OpContext&) { return "onednn"; }
+const char* kernel(const OpContext& c) {
+  return c.kernel.prepared != nullptr ? "onednn" : c.kernel.table->floats->name;
+}
 
 }  // namespace
 

@@ -66,8 +66,12 @@ struct CtcExample {
 // lengths int32 [N].
 CtcExample ctc_example(const OpContext& c, int64_t n);
 
-// The labels and lengths of a batch (null: whole sequences): labels are classes but the blank, and
-// -1 behind them; a sequence is long enough for its labels.
+// An example of the loss: labels are classes but the blank, and -1 behind them; the sequence is long
+// enough for its labels. The error says what the example has.
+Status check_ctc_example(const Graph& graph, const Node& loss, const int32_t* labels,
+                         int64_t positions);
+
+// The labels and lengths of a batch (null: whole sequences), example by example.
 Status check_ctc_labels(const Graph& graph, const Node& loss, const int32_t* labels,
                         const int32_t* lengths, int64_t examples);
 

@@ -88,50 +88,20 @@ Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> i
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
 
-const int16_t* weights_of(const OpContext& c) { return row_weights_at(c, 2); }
-
-// inputs: logits int32 [N, ..., classes], labels int32 [N, ...], perhaps weights int16 [N, ...].
-// `row` is one of the rows that they are for.
-kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c, int64_t row) {
-  return {c.inputs[0].as<int32_t>(),
-          c.inputs[1].as<int32_t>(),
-          c.inputs[0].row_exponent(row),
-          c.inputs[0].shape.last(),
-          *static_cast<const int64_t*>(c.kernel.prepared),
-          weights_of(c)};
-}
-
 kernels::SquaredError squared_error_arguments(const OpContext& c, int64_t row) {
   return {.logits = c.inputs[0].as<int32_t>(),
           .labels = c.inputs[1].as<int32_t>(),
           .exponent = c.inputs[0].row_exponent(row),
           .classes = c.inputs[0].shape.last(),
-          .weights = weights_of(c)};
+          .weights = row_weights_at(c, 2)};
 }
 
 kernels::SigmoidCrossEntropy sigmoid_arguments(const OpContext& c, int64_t row) {
   return {.logits = c.inputs[0].as<int32_t>(),
           .targets = sigmoid_targets_of(c),
           .exponent = c.inputs[0].row_exponent(row),
-          .weights = weights_of(c)};
+          .weights = row_weights_at(c, 2)};
 }
-
-// The family of kernels that computes a loss.
-template <auto kFamily, auto kArguments>
-struct ByFamily {
-  static auto arguments(const OpContext& c, int64_t row) { return kArguments(c, row); }
-  static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
-    return (c.kernel.table->*kFamily)->loss(kArguments(c, first), first, next);
-  }
-  static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
-                                          int64_t first, int64_t next,
-                                          kernels::WideCounts* counts) {
-    auto args = kArguments(c, first);
-    args.counts = counts;
-    return (c.kernel.table->*kFamily)->gradient(args, shift, grad, first, next);
-  }
-  static constexpr auto kKernel = kernel_name<kFamily>;
-};
 
 // Sigmoids, which the family of softmax computes, too.
 struct BySigmoid {
@@ -171,7 +141,7 @@ kernels::SquaredError regression_arguments(const OpContext& c, int64_t row) {
           .classes = c.inputs[0].shape.last(),
           .targets = c.inputs[1].as<int16_t>(),
           .target_exponent = *c.inputs[1].exponent,
-          .weights = weights_of(c)};
+          .weights = row_weights_at(c, 2)};
 }
 
 // Sigmoids: by the kernels if they can.
@@ -270,7 +240,6 @@ constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
 // Classes of a language model: sums of powers in Q30 stay within 2^48.
 constexpr int64_t kMostTokens = int64_t{1} << 18;
 
-using BySoftmax = ByFamily<&kernels::KernelTable::softmax, softmax_arguments>;
 template <auto kArguments>
 using BySquaredError = ByFamily<&kernels::KernelTable::squared_error, kArguments>;
 

@@ -24,6 +24,7 @@ constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmax
                             {LossKind::kOrdinal, "ordinal", &kSigmoidCrossEntropy, true},
                             {LossKind::kDice, "dice", &kDiceLoss, false},
                             {LossKind::kDiceCrossEntropy, "dice-cross-entropy", &kDiceLoss, false},
+                            {LossKind::kCtc, "ctc", &kCtcLoss, false},
                             {LossKind::kRegression, "regression", &kRegressionError, false},
                             {LossKind::kAbsolute, "l1", &kRegressionError, false},
                             {LossKind::kHuber, "huber", &kRegressionError, false}};
@@ -55,6 +56,7 @@ Attributes attributes_of_loss(const LossOptions& options) {
       return {{"penalty", "huber"}, {"delta", options.delta}};
     case LossKind::kSquaredError:
     case LossKind::kDice:
+    case LossKind::kCtc:
     case LossKind::kRegression:
       break;
   }
@@ -252,8 +254,8 @@ struct Elsewhere {
 };
 constexpr Elsewhere kElsewhere[] = {
     {"ctc",
-     "is for sequences of labels, which no data set of a run has: a network of Python, C++ or JSON "
-     "has the node ctc_loss"},
+     "has the most labels of an example, which a network says itself: the node ctc_loss in JSON, "
+     "Python or C++, with labels [N, most] in an NPZ file (docs/data.md)"},
     {"contrastive",
      "is for vectors, which no data set of a run has: a network of Python, C++ or JSON has the "
      "node contrastive_loss"},
@@ -270,7 +272,7 @@ Result<LossKind> parse_loss(std::string_view name) {
   }
   std::string names;
   for (const Loss& loss : kLosses) {
-    if (loss.kind == LossKind::kRegression) continue;
+    if (loss.kind == LossKind::kRegression || loss.kind == LossKind::kCtc) continue;
     if (name == loss.name) return loss.kind;
     names += (names.empty() ? "" : ", ") + std::string(loss.name);
   }

@@ -8,7 +8,9 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "kernels/softmax/softmax.h"
 #include "numerics/rounding.h"
+#include "ops/kernel_name.h"
 #include "ops/loss.h"
 #include "ops/losses/loss_weight.h"
 #include "ops/narrowing.h"
@@ -59,24 +61,35 @@ void loss_forward(const OpContext& c) {
   count_rows(By::arguments(c, 0).row_weights(), loss_rows(c), *c.step.loss);
 }
 
-// kWideExponent: of the wide gradient of a row without weights. The gradient is multiplied by
-// 2^factor_exponent.
+// Exponent of the wide gradient. kWideExponent: of a row without weights. The gradient is
+// multiplied by 2^factor_exponent.
+template <typename By, int kWideExponent>
+int wide_gradient_exponent(const OpContext& c, int factor_exponent) {
+  return kWideExponent - By::arguments(c, 0).row_weights().bits() + factor_exponent;
+}
+
+// Writes the gradient of all rows, narrowed by a shift.
+template <typename By>
+kernels::WideStatistics write_loss_gradient(const OpContext& c, const Tensor& grad, int shift,
+                                            const kernels::PassCounts& counts) {
+  return kernels::parallel_statistics(
+      *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
+        kernels::WideStatistics found;
+        for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
+          found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
+        });
+        return found;
+      });
+}
+
 template <typename By, int kWideExponent>
 void loss_backward(const OpContext& c, int factor_exponent = 0) {
   const Tensor& grad = c.grad_inputs[0];
-  const int wide_exponent =
-      kWideExponent - By::arguments(c, 0).row_weights().bits() + factor_exponent;
-  narrow_gradient(c, grad, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
-    return kernels::parallel_statistics(
-        *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
-        [&](int64_t begin, int64_t end, int64_t part) {
-          kernels::WideStatistics found;
-          for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-            found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
-          });
-          return found;
-        });
-  });
+  narrow_gradient(c, grad, wide_gradient_exponent<By, kWideExponent>(c, factor_exponent),
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return write_loss_gradient<By>(c, grad, shift, counts);
+                  });
 }
 
 // OpRows::memory of losses with a factor among several: unless it is a power of two, a weight for
@@ -87,16 +100,26 @@ inline OpMemory loss_weight_memory(const OpShapes& s, const PlanningContext&) {
   return {.grad_input = {.workspace_bytes = rows * int64_t{sizeof(int16_t)}}};
 }
 
-// The weights of rows times the factor, to nearest even, in the workspace.
-inline int16_t* weights_times(const OpContext& c, int64_t factor) {
+// Writes the weights of rows times the factor into the workspace, to nearest even, and returns the
+// exponent of their unit beside the unit of weights. The factor alone decides the exponent: the
+// least at which no weight can outgrow int16. So the content of a batch does not change it.
+inline int write_weights_times(const OpContext& c, int64_t factor) {
   const int16_t* const weights = row_weights_at(c, 2);
   auto* const out = reinterpret_cast<int16_t*>(c.memory.workspace);
-  for (int64_t row = 0; row < loss_rows(c); ++row) {
-    const int64_t weight = weights == nullptr ? kLossWeightOne : weights[row];
-    const int64_t product = shift_right_rne(weight * factor, kernels::kRowWeightBits);
-    out[row] = static_cast<int16_t>(std::min(product, kMostRowWeight));
+  if (weights == nullptr) {
+    std::fill_n(out, loss_rows(c), static_cast<int16_t>(factor));
+    return 0;
   }
-  return out;
+  const int shift = std::bit_width(static_cast<uint64_t>(factor));
+  for (int64_t row = 0; row < loss_rows(c); ++row) {
+    out[row] = static_cast<int16_t>(shift_right_rne(weights[row] * factor, shift));
+  }
+  return shift - kernels::kRowWeightBits;
+}
+
+// The exponent of a factor that is a power of two.
+inline int factor_exponent_of(int64_t factor) {
+  return std::countr_zero(static_cast<uint64_t>(factor)) - kernels::kRowWeightBits;
 }
 
 // The backward pass of such a loss: a power of two moves the exponent, another factor is one of the
@@ -105,15 +128,45 @@ template <typename By, int kWideExponent>
 void weighted_loss_backward(const OpContext& c) {
   const int64_t factor = loss_weight_q10(*c.node.attributes);
   if (is_power_of_two(factor)) {
-    const int exponent = std::countr_zero(static_cast<uint64_t>(factor));
-    return loss_backward<By, kWideExponent>(c, exponent - kernels::kRowWeightBits);
+    return loss_backward<By, kWideExponent>(c, factor_exponent_of(factor));
   }
   std::array<Tensor, 3> inputs = {c.inputs[0], c.inputs[1], c.inputs[1]};
-  inputs[2].data = weights_times(c, factor);
+  const int exponent = write_weights_times(c, factor);
+  inputs[2].data = c.memory.workspace;
   OpContext weighted = c;
   weighted.inputs = inputs;
-  loss_backward<By, kWideExponent>(weighted);
+  loss_backward<By, kWideExponent>(weighted, exponent);
 }
+
+// inputs: logits int32 [N, ..., classes], labels int32 [N, ...], perhaps weights int16 [N, ...].
+// `row` is one of the rows that they are for. Prepared is the smoothing.
+inline kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c, int64_t row) {
+  return {c.inputs[0].as<int32_t>(),
+          c.inputs[1].as<int32_t>(),
+          c.inputs[0].row_exponent(row),
+          c.inputs[0].shape.last(),
+          *static_cast<const int64_t*>(c.kernel.prepared),
+          row_weights_at(c, 2)};
+}
+
+// The family of kernels that computes a loss.
+template <auto kFamily, auto kArguments>
+struct ByFamily {
+  static auto arguments(const OpContext& c, int64_t row) { return kArguments(c, row); }
+  static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
+    return (c.kernel.table->*kFamily)->loss(kArguments(c, first), first, next);
+  }
+  static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
+                                          int64_t first, int64_t next,
+                                          kernels::WideCounts* counts) {
+    auto args = kArguments(c, first);
+    args.counts = counts;
+    return (c.kernel.table->*kFamily)->gradient(args, shift, grad, first, next);
+  }
+  static constexpr auto kKernel = kernel_name<kFamily>;
+};
+
+using BySoftmax = ByFamily<&kernels::KernelTable::softmax, softmax_arguments>;
 
 // Losses that are computed a number at a time. Rows is made of a context and the first row. It has
 //   row_weights()

@@ -43,8 +43,13 @@ inline int64_t circle_table_bytes(int64_t positions, int64_t pairs) {
   return 2 * positions * pairs * int64_t{sizeof(int32_t)};
 }
 
-// Written into the context's workspace, which has circle_table_bytes. The first position is the
-// step's. The context's `prepared` are the pairs' Angles.
+// The decisions of an instruction for pairs with these angles. Networks turn the queries and keys of
+// all layers alike, so instructions share a table of the positions from 0 on, if it is small.
+Prepared prepare_circle_table(Angles angles, int64_t positions);
+
+// The shared table; or, if it is too large or the step's first position is not 0, one in the
+// context's workspace, which has circle_table_bytes. The context's `prepared` are for the same
+// positions.
 CircleTable make_circle_table(const OpContext& context, int64_t positions);
 
 inline OpMemory sinusoidal_memory(const OpShapes& s, const PlanningContext&) {
@@ -53,8 +58,10 @@ inline OpMemory sinusoidal_memory(const OpShapes& s, const PlanningContext&) {
 }
 
 inline Prepared prepare_sinusoidal(const OpContext& c) {
-  return std::make_shared<Angles>(
-      angles_of_pairs(c.output().shape.last() / 2, c.attributes<SinusoidalAttributes>().base));
+  const Shape& shape = c.output().shape;
+  return prepare_circle_table(
+      angles_of_pairs(shape.last() / 2, c.attributes<SinusoidalAttributes>().base),
+      shape[shape.rank - 2]);
 }
 
 }  // namespace mantissa::ops

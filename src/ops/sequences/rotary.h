@@ -73,8 +73,9 @@ inline int64_t position_of_row(const OpContext& c, int64_t positions, int64_t ro
 inline Prepared prepare_rotary(const OpContext& c) {
   const auto& attributes = c.attributes<RotaryAttributes>();
   const Tensor& x = c.output().shape.rank > 0 ? c.output() : c.grad_output();
-  return std::make_shared<Angles>(angles_of_pairs(TurnedRow(attributes, x.shape).pairs,
-                                                  attributes.base, attributes.factors));
+  const TurnedRow row(attributes, x.shape);
+  return prepare_circle_table(angles_of_pairs(row.pairs, attributes.base, attributes.factors),
+                              row.positions);
 }
 
 }  // namespace mantissa::ops

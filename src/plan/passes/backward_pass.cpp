@@ -19,6 +19,8 @@ class BackwardPass {
         contributions_(graph_.values.size()) {}
 
   void write_node(int n) {
+    if (writer_.sliced() && n == writer_.sliced()->loss) return;
+    if (writer_.sliced() && n == writer_.sliced()->layer) return take_sliced_gradient(n);
     const Node& node = graph_.nodes[n];
     const GradientEmitter emitted =
         mantissa::gradient_of(*node.op, nodes_.rows(*node.op), writer_.values().fused_relu[n]);
@@ -218,13 +220,22 @@ class BackwardPass {
     writer_.add_row_memory(instruction, memory);
     writer_.emit(std::move(instruction));
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (!parts[i].exists()) continue;
-      const int value = node.inputs[i];
-      const Operand kept = kept_gradient(value, parts[i], is_layer);
-      const Exponent sum = exponent(ExponentOwner::kGradientSum, n, static_cast<int>(i), true,
-                                    nodes_.written_bits(false));
-      contributions_to(value).push_back({kept, sum});
+      if (parts[i].exists()) contribute(n, static_cast<int>(i), parts[i], is_layer);
     }
+  }
+
+  // Adds a gradient that a node gives to one of its inputs.
+  void contribute(int n, int input, const Operand& written, bool is_layer) {
+    const int value = graph_.nodes[n].inputs[input];
+    const Operand kept = kept_gradient(value, written, is_layer);
+    const Exponent sum =
+        exponent(ExponentOwner::kGradientSum, n, input, true, nodes_.written_bits(false));
+    contributions_to(value).push_back({kept, sum});
+  }
+
+  // The gradient of a layer's input that came with the slices of its logits.
+  void take_sliced_gradient(int n) {
+    if (writer_.sliced_gradient().exists()) contribute(n, 0, writer_.sliced_gradient(), true);
   }
 
   // Buffers of a node's gradients of its inputs: one for all of them, or one each.

@@ -38,17 +38,30 @@ std::set<int> find_missing(const ProgramWriter& writer, std::vector<int> values)
   return producers;
 }
 
+// Whether a result is logits that are never there as a whole.
+bool is_sliced(const ProgramWriter& writer, int value) {
+  const ResolvedValues& values = writer.values();
+  return writer.sliced() && values.producer[values.canonical[value]] == writer.sliced()->layer;
+}
+
 }  // namespace
 
 void write_forward(ProgramWriter& writer) {
   for (int n = 0; n < writer.node_count(); ++n) {
     if (writer.is_left_out(n)) continue;
     writer.begin_layer(n);
-    write_node(writer, n);
+    if (!writer.sliced()) {
+      write_node(writer, n);
+    } else if (n == writer.sliced()->loss) {
+      write_sliced_loss(writer, *writer.sliced());
+    } else if (n != writer.sliced()->layer) {
+      write_node(writer, n);
+    }
   }
   const std::vector<int>& results = writer.options().results;
   for (const int output : results.empty() ? writer.graph().outputs : results) {
-    writer.program().outputs.push_back(writer.operand(output));
+    writer.program().outputs.push_back(is_sliced(writer, output) ? Operand{}
+                                                                 : writer.operand(output));
   }
 }
 

@@ -27,6 +27,15 @@ OpMemory NodeOperands::memory_of(const Node& node) const {
   return with_shapes(node, [&](const OpShapes& shapes) { return memory(shapes, planning_); });
 }
 
+OpMemory NodeOperands::memory_of_rows(const Node& node, int64_t rows) const {
+  return with_shapes(node, [&](OpShapes shapes) {
+    const Shape input{rows, shapes.inputs[0].last()};
+    shapes.inputs = std::span(&input, 1);
+    shapes.output = Shape{rows, shapes.output.last()};
+    return this->rows(*node.op).memory(shapes, planning_);
+  });
+}
+
 int64_t NodeOperands::multiply_adds(const Node& node) const {
   return node.op->multiply_adds == nullptr ? 0 : with_shapes(node, node.op->multiply_adds);
 }

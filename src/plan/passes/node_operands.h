@@ -61,6 +61,8 @@ class NodeOperands {
   int64_t multiply_adds(const Node& node) const;
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) const;
+  // The same for some rows of its only input.
+  OpMemory memory_of_rows(const Node& node, int64_t rows) const;
 
   bool trains(const Node& node) const { return mantissa::trains(graph_, node); }
   // Whether other nodes use the node's parameters, too: the sums are then added in int64.

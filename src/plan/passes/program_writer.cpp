@@ -26,6 +26,7 @@ ProgramWriter::ProgramWriter(const Graph& graph, const ProgramOptions& options,
       is_needed_(graph.nodes.size(), options.results.empty()),
       left_by_node_(graph.nodes.size()) {
   find_needed();
+  if (options.logit_rows > 0 && options.with_loss) sliced_ = sliced_loss(graph, values_, options);
   program_.parameter_grids = nodes_.parameter_grids();
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     add_exponent(exponent_of_value(value));

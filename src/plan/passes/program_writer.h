@@ -9,6 +9,7 @@
 
 #include "plan/passes/node_operands.h"
 #include "plan/passes/resolved_values.h"
+#include "plan/passes/sliced_loss.h"
 #include "plan/programs/program.h"
 #include "plan/programs/state_layout.h"
 
@@ -34,6 +35,12 @@ class ProgramWriter {
   bool is_left_out(int n) const;
   // Whether the update of the node's first parameter computes its gradient in every step.
   bool computes_rows(int n) const;
+
+  // The nodes of a loss with logits in slices, and the gradient that it leaves for the layer's
+  // input.
+  const std::optional<SlicedLoss>& sliced() const { return sliced_; }
+  const Operand& sliced_gradient() const { return sliced_gradient_; }
+  void set_sliced_gradient(const Operand& gradient) { sliced_gradient_ = gradient; }
 
   // An instruction of a node, with no operands except its parameters.
   Instruction instruction_of(int n, const OpRow& row) const;
@@ -94,6 +101,8 @@ class ProgramWriter {
   std::vector<bool> is_needed_;       // by node
   std::vector<NodeBuffers> left_by_node_;
   std::map<int, Operand> sums_;  // by parameter
+  std::optional<SlicedLoss> sliced_;
+  Operand sliced_gradient_;
   int layer_ = -1;
   bool once_per_step_ = false;
 };

@@ -59,7 +59,7 @@ struct Instruction {
   // An update that computes its parameter's gradient itself, a few rows at a time, with this
   // function, unless the gradient is measured and fits; null: the gradient is there.
   const GradientRows* gradient_rows = nullptr;
-  int64_t rows_at_once = 0;
+  int64_t rows_at_once = 0;  // of this gradient, or of logits in slices
   int64_t multiply_adds = 0;
 
   bool operator==(const Instruction&) const = default;

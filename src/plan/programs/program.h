@@ -78,6 +78,9 @@ struct ProgramOptions {
   // Inference of sequences piece by piece: the most positions of a sequence. The inputs have the
   // rows of a piece, and ops keep the data that later pieces read. 0: whole sequences.
   int64_t cached_positions = 0;
+  // Rows of logits that are there at once, if the loss can take them in slices
+  // (plan/passes/sliced_loss.h). 0: all. Changes no bit.
+  int64_t logit_rows = 0;
   // If the arena exceeds this, more ways to pack it are tried.
   int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();
   Format format = {};

@@ -103,6 +103,7 @@ std::string options_text(const Program& program) {
          option("retention", letters_of(o.retention, program_words::kRetention)) +
          option("by_rows", letters_of(o.by_rows, "01")) + option("results", list_word(o.results)) +
          option("given", list_word(o.given)) + option("cached_positions", o.cached_positions) +
+         option("logit_rows", o.logit_rows) +
          option("arena_limit", is_limited ? std::to_string(o.arena_limit_bytes) : "-") +
          option("arena_bytes", program.arena_bytes) + option("live_bytes", program.live_bytes) +
          option("cache_bytes", program.cache_bytes) + option("caches", list_word(program.caches));
@@ -261,7 +262,8 @@ std::string instruction_text(const Graph& graph, const Program& program, int num
   flag("relu", i.relu);
   flag("again", i.again);
   flag("once_per_step", i.once_per_step);
-  if (i.gradient_rows != nullptr) value("rows_at_once", i.rows_at_once, -1);
+  const bool has_rows = i.gradient_rows != nullptr || i.rows_at_once > 0;
+  if (has_rows) value("rows_at_once", i.rows_at_once, -1);
   value("multiply_adds", i.multiply_adds, 0);
   std::string text = line.word(attributes_word(graph, i)).end();
   for (const Operand& operand : i.operands) text += operand_text(graph, program, operand);

@@ -202,11 +202,17 @@ class StagePlanner {
         plan_.transfers.push_back({.from = writer->stage,
                                    .to = reader,
                                    .buffer = b,
-                                   .backward = parts_[writer->instruction] == Part::kGradInput,
+                                   .backward = is_passed_back(b, *writer),
                                    .exponents = {exponents_[b].begin(), exponents_[b].end()}});
       }
     }
     return {};
+  }
+
+  // Gradients are, though a loss with logits in slices writes one in the forward pass.
+  bool is_passed_back(int buffer, const Use& writer) const {
+    return parts_[writer.instruction] == Part::kGradInput ||
+           program_.buffers[buffer].kind == BufferKind::kGradient;
   }
 
   bool outlives_micro_batch(int buffer) const {

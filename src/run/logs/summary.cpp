@@ -77,6 +77,7 @@ void add_test_score(const Score& test, nlohmann::ordered_json& json) {
   if (test.binary) add(named_scores(*test.binary));
   if (test.ordinal) add(named_scores(*test.ordinal));
   if (test.labels) add(named_scores(*test.labels));
+  if (test.sequences) json["test_label_error_rate"] = test.sequences->label_error_rate();
   json["test_loss"] = test.loss;
   json["test_examples"] = test.examples;
 }

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "data/batches/class_weights.h"
+#include "data/datasets/readers.h"
 #include "data/text/packed_conversations.h"
 #include "data/text/text.h"
+#include "networks/label_sequences.h"
 
 namespace mantissa {
 namespace {
@@ -50,6 +52,10 @@ Result<RunData> load_run_dataset(const RunConfig& config, const DatasetInfo& ins
                                  const RunPlan& plan) {
   MANTISSA_ASSIGN(Dataset loaded, load_dataset(config.data, true, true, data_options(config)));
   MANTISSA_RETURN_IF_ERROR(check_unchanged(inspected, loaded.info));
+  for (const SplitRow& row : kSplitRows) {
+    MANTISSA_RETURN_IF_ERROR(check_label_sequences(plan.network, loaded.*row.set,
+                                                   config.data + ": " + row.name));
+  }
   std::string sha256 = data_sha256(loaded);
   if (loaded.validation.count == 0) {
     MANTISSA_ASSIGN(loaded.validation,

@@ -15,6 +15,7 @@
 #include "networks/network.h"
 #include "networks/segments.h"
 #include "plan/passes/network_format.h"
+#include "plan/passes/sliced_loss.h"
 #include "plan/retention/compile_training.h"
 #include "run/settings/run_lengths.h"
 #include "run/settings/run_network.h"
@@ -28,6 +29,9 @@ namespace {
 
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
 constexpr int64_t kOverheadBytes = int64_t{9} << 19;
+// A token's text in the tokenizer, and its copies while the header of a file is put together:
+// measured.
+constexpr int64_t kTokenBytes = 168;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
 
 // The moment at which the most bytes are alive, by kind of buffer.
@@ -90,6 +94,9 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                       StepTimes::predict_bytes(plan.total_steps) +
                       (1 + std::ssize(plan.shorter)) * Observations::predict_bytes(plan.training) +
                       decision_bytes(config.format, plan.graph)}};
+  if (data.target.kind == TargetKind::kTokens) {
+    memory.items.push_back({"texts of the tokens", data.target.classes * kTokenBytes});
+  }
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (!config.format.even_ties) {  // the rescaled form, and the numbers of its layers
     memory.items.push_back({"freezing without ties", 2 * plan.frozen_layout.bytes});
@@ -213,7 +220,7 @@ int64_t left_for_arena(const RunConfig& config, const RunPlan& plan) {
 // The training program, within the memory that a budget leaves for it, and the memory of the run.
 Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      const PlanningContext& planning, RunPlan& plan) {
-  const ProgramOptions options = training_options(config);
+  const ProgramOptions options = with_slices(plan.graph, training_options(config));
   RecomputeOptions recompute{
       .mode = RecomputeMode::kNone,
       .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
@@ -336,18 +343,22 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (!config.teacher.empty()) {
     MANTISSA_ASSIGN(plan.teacher, plan_teacher(config, data, plan.options.classes, planning));
   }
-  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration_options(config), planning));
+  const ProgramOptions calibration =
+      without_sliced_logits(plan.graph, calibration_options(config));
+  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration, planning));
   MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, frozen_form(plan.graph, config.format)));
   const Graph frozen_graph = frozen_graph_of(config, plan);
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
+  const Reads reads = has_tokens ? Reads::kLoss : Reads::kResults;
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                     data.test_count, planning, evaluation_lengths(config)));
+                                     data.test_count, planning, reads, evaluation_lengths(config)));
   plan.validation_examples = validation_examples;
   if (validation_examples > 0) {
     MANTISSA_ASSIGN(plan.validation,
                     compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                       validation_examples, planning, evaluation_lengths(config)));
+                                       validation_examples, planning, reads,
+                                       evaluation_lengths(config)));
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;

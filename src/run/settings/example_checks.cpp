@@ -57,6 +57,11 @@ Status check_outputs(const Graph& network, const ModelOptions& wanted, const Dat
 
 Status check_examples(const Graph& network, const DatasetInfo& data) {
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(network));
+  const bool has_sequences = loss_of_sequences(network) != nullptr;
+  if (has_sequences && !data.target.is_sequence()) {
+    return invalid_input("the network '" + network.name + "' finds labels in an order (ctc_loss), "
+                         "and " + data.name + " has none: it takes an NPZ file with y [N, most]");
+  }
   const std::vector<TensorSpec> inputs = read_tensors(input_specs(network), wanted),
                                 examples = read_tensors(data.specs, wanted);
   const bool by_name = data.has_named_inputs() || !has_usual_inputs(network);
@@ -77,6 +82,7 @@ Status check_examples(const Graph& network, const DatasetInfo& data) {
                          "' predicts no labels that go together, and " + data.name +
                          " has: its loss must be sigmoid_cross_entropy");
   }
+  if (has_sequences) return {};
   const Shape places = label_shape_of_places(network);
   const TensorSpec* const labels = data.find(kLabelTensor);
   const Shape are = labels == nullptr || data.target.has_labels() ? Shape{} : labels->shape;

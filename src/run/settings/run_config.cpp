@@ -1,30 +1,17 @@
 #include "run/settings/run_config.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <filesystem>
-#include <set>
 
-#include "base/files/file_system.h"
-#include "base/real_text.h"
-#include "base/sizes.h"
 #include "base/system/thread_pool.h"
 #include "data/datasets/readers.h"
-#include "infer/frozen_network.h"
-#include "infer/tasks/language.h"
-#include "models/json/network_json.h"
 #include "networks/folded_norms.h"
 #include "networks/imported_network.h"
 #include "networks/named_inputs.h"
 #include "networks/network.h"
-#include "ops/losses/loss_weight.h"
-#include "run/division.h"
 #include "run/settings/derived_settings.h"
 #include "run/settings/profile_file.h"
-#include "run/settings/run_folder.h"
 #include "run/settings/run_lengths.h"
-#include "run/settings/text_settings.h"
+#include "run/settings/topics.h"
 
 namespace mantissa {
 namespace {
@@ -50,93 +37,6 @@ Status derive(const std::map<std::string, std::string>& derived, RunConfig& conf
       MANTISSA_RETURN_IF_ERROR(set(before->first, before->second, config));
     }
     if (setting.is_open(config)) setting.derive(config);
-  }
-  return {};
-}
-
-// A division by hand, which also sets the number of stages unless the settings do.
-Status take_division(RunConfig& config) {
-  PipelineConfig& way = config.pipeline;
-  const bool by_graph =
-      way.as_graph_says || (way.stages > 1 && !way.partition && way.first_layers.empty() &&
-                            !config.network_stages.empty());
-  if (by_graph && config.network_stages.empty()) {
-    return invalid_input(
-        "partition graph: is for a network from a file whose nodes have \"stage\" "
-        "(docs/networks.md)");
-  }
-  if (by_graph) way.first_layers = config.network_stages;
-  const auto count = std::ssize(way.first_layers);
-  if (count == 0) return {};
-  if (count == 1) return invalid_input("partition: names one stage; a pipeline has several");
-  if (way.stages == 1) way.stages = count;
-  if (way.stages == count) return {};
-  return invalid_input(
-      (by_graph ? config.network_file + ": has nodes of " : "partition: names the layers of ") +
-      std::to_string(count) + " stages, and --stages says " + std::to_string(way.stages) +
-      "; --partition operations divides them anew");
-}
-
-Status check_sync_last(const RunConfig& config) {
-  const PipelineConfig& way = config.pipeline;
-  if (way.sync_last == 0) return {};
-  if (way.stages == 1 || !way.is_asynchronous()) {
-    return invalid_input(
-        "sync-last: is for asynchronous pipelines of several stages (--pipeline async, stash or "
-        "2bw); others flush in all steps");
-  }
-  if (config.early_stop > 0) {
-    return invalid_input("sync-last: no one knows the last steps of a run with --early-stop");
-  }
-  return {};
-}
-
-Status resolve_pipeline(RunConfig& config) {
-  PipelineConfig& way = config.pipeline;
-  if (way.accumulate > 0 && config.micro_batch_size * way.accumulate != config.batch_size) {
-    return invalid_input("accumulate " + std::to_string(way.accumulate) + " and micro-batch-size " +
-                         std::to_string(config.micro_batch_size) + " do not make batch-size " +
-                         std::to_string(config.batch_size));
-  }
-  MANTISSA_RETURN_IF_ERROR(take_division(config));
-  MANTISSA_RETURN_IF_ERROR(check_sync_last(config));
-  if (way.predicts_weights && !way.is_asynchronous()) {
-    return invalid_input(
-        "predict-weights: with --pipeline flush no micro-batch misses an update; choose async, "
-        "stash or 2bw");
-  }
-  if (way.stage_warmup > 0 && !way.is_asynchronous()) {
-    return invalid_input(
-        "stage-warmup: with --pipeline flush no micro-batch misses an update; choose async, stash "
-        "or 2bw, or --warmup for all layers alike");
-  }
-  if (way.stages == 1) {
-    way.mode = pipeline::Mode::kFlush;
-    way.predicts_weights = false;
-    way.stage_warmup = 0;
-  }
-  // Estimated times are a machine's own: results must not depend on them.
-  if (!way.partition && way.first_layers.empty()) {
-    way.partition =
-        way.is_asynchronous() ? pipeline::Balance::kOperations : pipeline::Balance::kTime;
-  }
-  if (way.is_asynchronous() && way.partition == pipeline::Balance::kTime) {
-    return invalid_input(
-        "partition time: goes with --pipeline flush; in others the division "
-        "decides results, which must not depend on a machine's times");
-  }
-  if (way.stages == 1 && way.stage_memory > 0) {
-    return invalid_input("stage-memory: is for --stages 2 and more; --memory-budget is for one");
-  }
-  if (way.stages == 1 && !config.trace.empty()) {
-    return invalid_input("trace: is of a pipeline: say how many --stages");
-  }
-  if (way.stages == 1 && way.replicas == 1) return {};
-  if (config.clip_norm > 0) {
-    return invalid_input("clip-norm: no stage of a pipeline knows the norm of all gradients");
-  }
-  if (config.planner == Planner::kExact) {
-    return invalid_input("plan exact: is for one stage; --plan search is for several");
   }
   return {};
 }
@@ -195,23 +95,6 @@ Status resolve(RunConfig& config) {
   return {};
 }
 
-// Reads the trained network that --teacher names: a file, or the folder of a run.
-Status take_teacher(const std::map<std::string, std::string>& settings, RunConfig& config) {
-  if (config.teacher.empty()) {
-    for (const char* name : {"teacher-weight", "temperature"}) {
-      if (settings.contains(name)) return invalid_input(std::string(name) + ": goes with --teacher");
-    }
-    return {};
-  }
-  MANTISSA_ASSIGN(const PathKind kind, path_kind(config.teacher));
-  const std::filesystem::path path = config.teacher;
-  const bool is_run = kind == PathKind::kFolder;
-  auto network = load_frozen(is_run ? path / kModelFile : path);
-  if (!network.ok()) return make_error(network.error().code, "teacher: " + network.error().message);
-  config.teacher_network = std::make_shared<FrozenNetwork>(std::move(*network));
-  return {};
-}
-
 // A run goes on with the adapters that its start has.
 Status take_adapters(const TrainedNetwork& found,
                      const std::map<std::string, std::string>& settings, RunConfig& config) {
@@ -262,211 +145,6 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
   return {};
 }
 
-Result<Graph> network_at(const std::string& path, RunConfig& config) {
-  if (!is_onnx_file(path)) {
-    MANTISSA_ASSIGN(NetworkText network, read_network_text(path));
-    config.network_stages = std::move(network.stages);
-    return std::move(network.graph);
-  }
-  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
-  config.is_imported = true;
-  config.notes = std::move(imported.notes);
-  config.model_outputs = std::move(imported.outputs);
-  config.adapts_classes = true;
-  return std::move(imported.graph);
-}
-
-// A setting of the loss that is added to an imported model.
-bool is_loss_setting(std::string_view name) {
-  constexpr std::string_view kNames[] = {"loss", "label-smoothing", "focal", "positive-weights",
-                                         "huber-delta"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
-// The factors of the losses, in the network.
-Status take_loss_weights(RunConfig& config) {
-  if (config.loss_weights.empty()) return {};
-  if (!config.network || !has_several_outputs(*config.network)) {
-    return invalid_input("loss-weights: is for networks with several outputs, and '" +
-                         config.model + "' has one");
-  }
-  std::set<std::string> named;
-  for (const std::string& each : parse_missing(config.loss_weights)) {
-    const size_t sign = each.rfind('=');
-    const std::string name = each.substr(0, sign);
-    if (sign == std::string::npos) {
-      return invalid_input("loss-weights: '" + each + "' is not as kind=0.5");
-    }
-    if (!named.insert(name).second) {
-      return invalid_input("loss-weights: '" + name + "' is named twice");
-    }
-    MANTISSA_ASSIGN(const double weight,
-                    parse_real("loss-weights", each.substr(sign + 1), ops::kLeastLossWeight,
-                               ops::kMostLossWeight));
-    const Status status = ops::set_loss_weight(*config.network, name, weight);
-    if (!status.ok()) return invalid_input("loss-weights: " + status.error().message);
-  }
-  return {};
-}
-
-// Reads the network if the settings name a file.
-Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
-  if (!config.network) {
-    if (!is_network_file(config.model)) return {};
-    config.network_file = config.model;
-    MANTISSA_ASSIGN(config.network, network_at(config.network_file, config));
-  }
-  for (const auto& [name, text] : settings) {
-    if (!has_trait(name, traits::kOfBuiltIn)) continue;
-    if (config.is_imported && is_loss_setting(name)) continue;
-    return invalid_input(name + ": is for built-in networks; " + config.network_file +
-                         " says it itself: leave it out, or change the file");
-  }
-  if (is_text_encoder(*config.network)) {
-    config.model = config.network->name;
-    return {};
-  }
-  if (reads_tokens(*config.network) && !is_text_classifier(*config.network)) {
-    config.model = config.network->name;
-    const Result<LanguageOptions> language = language_options(*config.network);
-    if (language.ok()) return {};
-    return invalid_input(config.network_file + ": " + language.error().message);
-  }
-  const Result<ModelOptions> options = example_options(*config.network);
-  if (!options.ok()) return invalid_input(config.network_file + ": " + options.error().message);
-  config.model = config.network->name;
-  config.loss = options->loss;
-  config.label_smoothing = options->label_smoothing;
-  config.focal = options->focal;
-  config.positive_weights = options->positive_weights;
-  config.huber_delta = options->huber_delta;
-  return {};
-}
-
-// A language model that a run starts from brings its vocabulary: its numbers mean nothing with
-// another one. Settings may repeat it.
-Status take_known_vocabulary(const std::map<std::string, std::string>& settings,
-                             RunConfig& config) {
-  if (!config.start) return {};
-  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start, Reading::kByParameter));
-  MANTISSA_ASSIGN(config.known_vocabulary, vocabulary_of(trained));
-  if (!config.known_vocabulary) return {};
-  const Vocabulary& known = *config.known_vocabulary;
-  const Tokens tokens = known.tokens();
-  if (settings.contains("tokens") && config.tokens != tokens) {
-    return invalid_input("tokens " + std::string(tokens_name(config.tokens)) + ": " +
-                         config.start->source + " knows " + std::string(tokens_name(tokens)) +
-                         ", and keeps them: leave it out");
-  }
-  config.tokens = tokens;
-  const bool has_pieces = tokens == Tokens::kPieces || tokens == Tokens::kWordPieces;
-  const auto pieces = std::ssize(known.names()) - (known.wordpiece() == nullptr && known.mask());
-  if (has_pieces && config.vocabulary > 0 && config.vocabulary < pieces) {
-    return invalid_input("vocabulary " + std::to_string(config.vocabulary) + ": " +
-                         config.start->source + " has " + std::to_string(pieces) +
-                         " pieces, and keeps them: leave it out");
-  }
-  if (config.vocabulary_file.empty()) {
-    if (has_pieces && config.vocabulary == 0) config.vocabulary = pieces;
-    return {};
-  }
-  MANTISSA_ASSIGN(const WordPiece tokenizer, read_wordpiece(config.vocabulary_file));
-  if (tokenizer.pieces() == known.names()) return {};
-  return invalid_input("vocabulary: " + config.start->source + " has other pieces than " +
-                       config.vocabulary_file + ", and keeps them: leave it out");
-}
-
-// How many pieces of words there are, or the file that has them.
-Status take_vocabulary(bool translates, RunConfig& config) {
-  const bool has_words = config.tokens == Tokens::kWordPieces;
-  if (has_words && translates) {
-    return invalid_input(
-        "tokens wordpiece: loses spaces and line feeds; networks that translate take "
-        "sentencepiece, "
-        "characters or bytes");
-  }
-  if (!has_words && !config.vocabulary_file.empty()) {
-    return invalid_input("vocabulary: the file of a tokenizer is for --tokens wordpiece, and " +
-                         config.vocabulary_file + " is no number of pieces");
-  }
-  const bool has_pieces = has_words || config.tokens == Tokens::kPieces;
-  if (!has_pieces && config.vocabulary > 0) {
-    return invalid_input("vocabulary: is for --tokens sentencepiece and wordpiece; " +
-                         std::string(tokens_name(config.tokens)) + " are as many as there are");
-  }
-  const bool is_open = config.vocabulary == 0 && config.vocabulary_file.empty();
-  if (has_pieces && is_open) config.vocabulary = kUsualPieces;
-  return {};
-}
-
-// A network of positions or of pictures with many channels says its sizes itself; an imported one
-// got open sizes from these settings. Repeated, they must be the same.
-Status take_sizes_of_numbers(const std::map<std::string, std::string>& settings,
-                             RunConfig& config) {
-  const Value* const numbers =
-      config.network ? input_named(*config.network, kNumberTensor) : nullptr;
-  if (numbers == nullptr) return {};
-  const Shape& shape = numbers->shape;
-  const std::string has = ": " + config.network_file + " has ";
-  if (shape.rank == 2 && settings.contains("sequence")) {
-    if (config.sequence != shape[0]) {
-      return invalid_input("sequence " + std::to_string(config.sequence) + has +
-                           std::to_string(shape[0]) + " positions: leave it out");
-    }
-    config.sequence = 0;
-  }
-  if (shape.rank == 3 && settings.contains("input-size")) {
-    const PictureSize size{.height = shape[0], .width = shape[1]};
-    if (config.input_size.height != 0 && config.input_size != size) {
-      return invalid_input("input-size " + to_string(config.input_size) + has + "pictures of " +
-                           to_string(size) + ": leave it out");
-    }
-    config.input_size = {};
-  }
-  return {};
-}
-
-// Language models read a text, in sequences; their optimizer is Adam unless another is named.
-Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
-  constexpr int64_t kSequence = 128, kSentence = 64;
-  const bool is_language = config.network ? reads_tokens(*config.network) && !reads_texts(config) &&
-                                                !reads_named_arrays(config)
-                                          : is_language_model(config.model);
-  if (!is_language) {
-    for (const char* name : {"sequence", "tokens", "vocabulary", "pack", "tied"}) {
-      const bool of_texts =
-          name == std::string_view("sequence") || name == std::string_view("vocabulary");
-      if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
-      if (name == std::string_view("sequence") && config.sequence == 0) continue;
-      return invalid_input(std::string(name) +
-                           ": is for language models, such as transformer_lm; " + config.model +
-                           (reads_texts(config) ? " reads texts with labels" : " reads pictures"));
-    }
-    return {};
-  }
-  if (config.network) {
-    MANTISSA_ASSIGN(const LanguageOptions options, language_options(*config.network));
-    if (config.sequence == 0) config.sequence = options.sequence;
-    if (config.sequence != options.sequence) {
-      return invalid_input("sequence " + std::to_string(config.sequence) + ": " +
-                           config.network_file + " says it itself, " +
-                           std::to_string(options.sequence) + ": leave it out, or change the file");
-    }
-  }
-  const bool translates = text_options(config).task == TextTask::kTranslation;
-  if (config.sequence == 0) config.sequence = translates ? kSentence : kSequence;
-  if (translates && !settings.contains("tokens")) config.tokens = Tokens::kPieces;
-  MANTISSA_RETURN_IF_ERROR(take_known_vocabulary(settings, config));
-  MANTISSA_RETURN_IF_ERROR(take_vocabulary(translates, config));
-  if (config.loss != ops::LossKind::kCrossEntropy) {
-    return invalid_input("loss " + std::string(ops::loss_of(config.loss).name) +
-                         ": is for networks of pictures; language models have cross-entropy");
-  }
-  if (!settings.contains("optimizer")) config.optimizer = OptimizerKind::kAdam;
-  if (!settings.contains("batch-size")) config.batch_size = 16;
-  return {};
-}
-
 // An error for a setting that has no effect here, because the thing that it belongs to is not in
 // use.
 Status check_use(const std::string& name, const RunConfig& config) {
@@ -508,14 +186,6 @@ Status check_use(const std::string& name, const RunConfig& config) {
   return {};
 }
 
-}  // namespace
-
-bool is_network_file(std::string_view model) {
-  return model.ends_with(".json") || model.ends_with(".onnx");
-}
-
-namespace {
-
 // The targets that a network with several outputs wants.
 std::vector<WantedTarget> wanted_targets(const Graph& network) {
   std::vector<WantedTarget> wanted;
@@ -553,6 +223,10 @@ DataOptions data_options(const RunConfig& config) {
   options.table.shape = {};
   options.table.inputs = array_inputs(*config.network);
   options.table.label_shape = label_shape_of_places(*config.network);
+  if (const Node* const loss = loss_of_sequences(*config.network)) {
+    options.table.label_shape = config.network->values[loss->inputs[1]].shape;
+    options.table.classes_in_order = config.network->classes();
+  }
   return options;
 }
 
@@ -570,23 +244,6 @@ bool reads_named_arrays(const RunConfig& config) {
 int64_t RunConfig::labels_per_example() const {
   if (sequence > 0) return sequence;
   return network ? label_shape_of_places(*network).count() : 1;
-}
-
-TextOptions text_options(const RunConfig& config) {
-  TextTask task = is_masked_model(config.model)        ? TextTask::kMasks
-                  : is_translation_model(config.model) ? TextTask::kTranslation
-                                                       : TextTask::kNextToken;
-  if (config.network) {
-    const auto options = language_options(*config.network);
-    task = options.ok() ? options->task : TextTask::kNextToken;
-  }
-  return {.sequence = config.sequence,
-          .tokens = config.tokens,
-          .pieces = config.vocabulary,
-          .vocabulary_file = config.vocabulary_file,
-          .task = task,
-          .known = config.known_vocabulary,
-          .packs = config.pack};
 }
 
 RunConfig default_run_config() {

@@ -17,7 +17,10 @@ bool is_one_program(const RunConfig& config) {
 
 int64_t padded_sequence(const RunConfig& config) {
   if (config.table.text.sequence > 0) return config.table.text.sequence;
-  return text_options(config).task == TextTask::kTranslation ? config.sequence : 0;
+  const TextOptions text = text_options(config);
+  const bool pads = text.task == TextTask::kTranslation ||
+                    (reads_conversations(config.data, text) && !text.packs);
+  return pads ? config.sequence : 0;
 }
 
 BatchLengths batch_lengths(const RunConfig& config) {
@@ -37,8 +40,8 @@ Status check_buckets(const RunConfig& config) {
   if (sequence == 0) {
     return invalid_input(
         choice +
-        "are for networks that translate and for texts with labels; other examples "
-        "are all as long: leave it out");
+        "are for networks that translate, for texts with labels, and for conversations that "
+        "are not packed; other examples are all as long: leave it out");
   }
   if (!is_one_program(config)) {
     return invalid_input(choice +

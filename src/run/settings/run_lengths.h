@@ -9,15 +9,16 @@
 
 namespace mantissa {
 
-// The tokens that a run's pairs of sentences or texts with labels are padded to; 0 of other data.
+// The tokens that a run's pairs of sentences, conversations or texts with labels are padded to; 0 of
+// other data.
 int64_t padded_sequence(const RunConfig& config);
 
 // The lengths that a run's batches have; one: the whole sequence, always.
 BatchLengths batch_lengths(const RunConfig& config);
 
 // The same for its frozen network's programs, if padding changes no bit of their results. With an
-// exponent for each token, causal attention brings all keys to one exponent, and the keys of
-// padding count too.
+// exponent for each token, attention that is not causal brings all keys to one exponent, and the
+// keys of padding count too.
 BatchLengths evaluation_lengths(const RunConfig& config);
 
 // Refuses buckets of data whose examples are all as long, of a network that takes no other length

@@ -65,6 +65,7 @@ Status take_loss_settings(const RunConfig& config, ModelOptions& options) {
 // The loss that --loss names, if it is for data of this kind. Numbers are learned by their squared
 // error unless another penalty is named.
 Status take_loss_of(const RunConfig& config, const DatasetInfo& data, ModelOptions& options) {
+  if (data.target.is_sequence()) return {};  // the network says it
   if (data.target.has_labels()) {
     if (config.loss == ops::LossKind::kSigmoids || config.loss == ops::LossKind::kCrossEntropy) {
       return take_loss_settings(config, options);

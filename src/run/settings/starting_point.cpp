@@ -15,6 +15,7 @@
 #include "infer/tasks/language.h"
 #include "models/json/network_json.h"
 #include "networks/imported_network.h"
+#include "networks/language/model_file.h"
 #include "networks/network.h"
 #include "plan/programs/optimizer.h"
 #include "run/checkpoint.h"
@@ -53,6 +54,8 @@ Result<fs::path> file_of_run(const fs::path& folder) {
   MANTISSA_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(folder));
   if (!steps.empty()) return checkpoint_path(folder, steps.back());
   MANTISSA_ASSIGN(const bool is_run, is_there(folder / kConfigFile));
+  MANTISSA_ASSIGN(const bool is_foreign, is_model_folder(folder));
+  if (is_foreign && !is_run) return not_imported(folder);
   return refused(folder, is_run ? "has no checkpoint" : "holds no run");
 }
 
@@ -60,6 +63,8 @@ Result<fs::path> file_at(const fs::path& path) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
   if (kind == PathKind::kFolder) return file_of_run(path);
   if (kind == PathKind::kNothing) return refused(path, "is not there");
+  MANTISSA_ASSIGN(const bool is_foreign, is_model_file(path));
+  if (is_foreign) return not_imported(path);
   return path;
 }
 
@@ -301,6 +306,9 @@ Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions
   const bool is_imported = kind == kImportedKind;
   if (!is_copy && !is_imported && !kind.starts_with("mantissa checkpoint") &&
       !is_frozen(trained.file)) {
+    const fs::path folder = trained.path.parent_path();
+    MANTISSA_ASSIGN(const bool is_foreign, is_model_folder(folder));
+    if (is_foreign) return not_imported(folder);
     return refused(trained.path, "is no checkpoint and no trained network of Mantissa");
   }
   if (kind == "mantissa frozen network 3") {

@@ -125,8 +125,8 @@ const Setting kDataRows[] = {
        return c.vocabulary == 0 ? c.vocabulary_file : std::to_string(c.vocabulary);
      }},
     {"buckets",
-     "lengths that batches of sentences, or of texts with labels, are padded to: similar ones go "
-     "together, so that less of a step is padding (1: all are padded to --sequence)",
+     "lengths that batches of sentences, conversations, or texts with labels are padded to: similar "
+     "ones go together, so that less of a step is padding (1: all are padded to --sequence)",
      "", parse_whole<1, 64, &Config::buckets>, kIdentity | kIfGiven | kSteps,
      [](const Config& c) { return c.buckets <= 1 ? "" : std::to_string(c.buckets); }},
     {"pack",

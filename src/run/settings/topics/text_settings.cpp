@@ -1,4 +1,4 @@
-#include "run/settings/text_settings.h"
+#include "run/settings/topics.h"
 
 #include <algorithm>
 #include <cstdint>
