@@ -52,8 +52,9 @@ class Served {
     }
     for (const Json& node : graph.is_object() ? graph.value("nodes", Json::array()) : Json()) {
       if (node.value("op", "") != "ctc_loss") continue;
-      return checkpoint_ + ": the network finds labels in an order (ctc_loss), and serve answers with "
-                           "one class; mantissa predict --input takes files";
+      return checkpoint_ +
+             ": the network finds labels in an order (ctc_loss), and serve answers with "
+             "one class; mantissa predict --input takes files";
     }
     std::string other;  // an input beside the pictures
     for (const InputInfo& input : model_->network().inputs()) {

@@ -105,6 +105,13 @@ bool fits_outputs(const TableSchema& table, const ModelOptions& options) {
                     options.outputs.end(), fits);
 }
 
+// Whether labels in an order are as many as the network's loss reads.
+bool fits_sequences(const TableSchema& table, const Graph& network) {
+  const Node* const loss = loss_of_sequences(network);
+  return !table.has_labels_in_order ||
+         (loss != nullptr && table.label_shape == network.values[loss->inputs[1]].shape);
+}
+
 // The description, and the network: from its own JSON, or a built-in one.
 Result<FrozenDescription> parse_description(const std::string& text, const std::string* network) {
   const Error damaged = invalid_input("its description is damaged");
@@ -149,9 +156,10 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
                                            ? fits_inputs(*d.table, d.network)
                                            : d.table->features() == d.options.features);
   const bool has_sequences = d.options.loss == ops::LossKind::kCtc;
-  const bool has_targets = !d.table || (d.table->is_regression() == is_regression &&
-                                        d.table->has_labels_in_order == has_sequences &&
-                                        fits_outputs(*d.table, d.options));
+  const bool has_targets =
+      !d.table ||
+      (d.table->is_regression() == is_regression && d.table->has_labels_in_order == has_sequences &&
+       fits_sequences(*d.table, d.network) && fits_outputs(*d.table, d.options));
   const bool has_table = has_inputs && has_targets;
   // Files of Python and C++ with labels in an order had no names once.
   const bool may_lack_names = is_regression || (has_sequences && !d.table && d.class_names.empty());
@@ -222,8 +230,8 @@ size_t threshold_count(const ModelOptions& options) {
   const bool are_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
   if (are_labels) return static_cast<size_t>(options.classes);
   const bool has_ranks = options.loss == ops::LossKind::kOrdinal;
-  const bool has_one_class = !ops::is_for_numbers(options.loss) && !has_ranks &&
-                             options.loss != ops::LossKind::kCtc;
+  const bool has_one_class =
+      !ops::is_for_numbers(options.loss) && !has_ranks && options.loss != ops::LossKind::kCtc;
   return options.classes == 2 && has_one_class ? 1 : 0;
 }
 
@@ -331,8 +339,7 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const F
                                               const BatchLengths& lengths) {
   const auto compile_for = [&](const Graph& graph, int64_t batch) {
     const ProgramOptions options = inference_options(format, batch, true);
-    return compile(graph,
-                   reads == Reads::kLoss ? with_sliced_loss_alone(graph, options) : options,
+    return compile(graph, reads == Reads::kLoss ? with_sliced_loss_alone(graph, options) : options,
                    planning);
   };
   EvaluationPrograms programs;

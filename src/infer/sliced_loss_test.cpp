@@ -19,7 +19,9 @@
 #include "ops/loss.h"
 #include "ops/losses/slices/sliced_loss.h"
 #include "plan/passes/network_format.h"
+#include "plan/programs/state_layout.h"
 #include "plan/programs/verify.h"
+#include "plan/stages/stage_layers.h"
 #include "runtime/executor.h"
 #include "runtime/memory.h"
 #include "runtime/stages/pipeline.h"
@@ -119,6 +121,12 @@ class Training {
     return std::ranges::max_element(program_.buffers, {}, &Buffer::bytes)->bytes;
   }
   const Graph& graph() const { return graph_; }
+  StageLayers layers() const {
+    return stage_layers(
+        graph_, program_,
+        training_layout(graph_, *parse_format(settings_.format), OptimizerKind::kAdam),
+        MachineProfile{}, 1);
+  }
   std::string sha256() const { return state_->sha256(StateGroup::kPredictor); }
   const std::vector<StepResult>& results() const { return results_; }
 
@@ -133,12 +141,11 @@ class Training {
     const int second = settings_.divides_at_head ? head_of(graph_) : count / 2;
     for (int n = 0; n < count; ++n) stage_of_.push_back(n < second ? 0 : 1);
     way_ = {.stages = 2, .accumulate = settings_.micro_batches, .updates = kSteps};
-    plan_ = *plan_stages(graph_, program_, state_->layout(), stage_of_,
-                         *pipeline::make_schedule(way_));
+    plan_ =
+        *plan_stages(graph_, program_, state_->layout(), stage_of_, *pipeline::make_schedule(way_));
     make_arena(arena_bytes(plan_, 0, 2));
     pipeline_ = std::move(*PipelineExecutor::create(graph_, program_, plan_, way_, *state_,
-                                                    arena_->span(), settings_.threads,
-                                                    best_isa()));
+                                                    arena_->span(), settings_.threads, best_isa()));
   }
 
   void draw(int step) {
@@ -158,8 +165,7 @@ class Training {
 
   StepResult step(int number) {
     draw(number);
-    const StepScalars scalars{.learning_rate = 0.01, .gradient_scale = 1.0 / kRows,
-                              .step = number};
+    const StepScalars scalars{.learning_rate = 0.01, .gradient_scale = 1.0 / kRows, .step = number};
     if (pipeline_ == nullptr) return checked(executor_->train_step(batch(), scalars));
     EXPECT_TRUE(pipeline_->begin(1, number).ok());
     EXPECT_TRUE(pipeline_->feed(batch(), scalars).ok());
@@ -238,6 +244,21 @@ TEST(SlicedLoss, LeavesTheBitsOfTheWholeOnStages) {
   for (const bool divides_at_head : {false, true}) {
     expect_same_bits({.micro_batches = 2, .stages = 2, .divides_at_head = divides_at_head});
   }
+}
+
+// The head and the loss are one layer, with the operations of the head: divisions stay as they
+// were.
+TEST(SlicedLoss, IsOneLayerOfAPipeline) {
+  Training whole({}), sliced({.logit_rows = 4});
+  const StageLayers ours = sliced.layers(), theirs = whole.layers();
+  ASSERT_EQ(ours.layers.size() + 1, theirs.layers.size());
+  EXPECT_EQ(ours.first_node.back(), head_of(sliced.graph()));
+  const auto operations = [](const StageLayers& all) {
+    int64_t sum = 0;
+    for (const pipeline::Layer& layer : all.layers) sum += layer.multiply_adds;
+    return sum;
+  };
+  EXPECT_EQ(operations(ours), operations(theirs));
 }
 
 TEST(SlicedLoss, HoldsTheLogitsOfASliceAlone) {

@@ -189,8 +189,9 @@ Result<ModelOptions> options_of_loss(const Graph& network, const Node& loss) {
 Result<ModelOptions> options_of_output(const Graph& network, const Node& loss) {
   const std::string subject = "its loss '" + loss.name + "' ";
   if (loss.op == &ops::kCtcLoss) {
-    return not_for_examples(network, subject + "is of labels in an order; an output with such labels "
-                                               "must be the only one");
+    return not_for_examples(network, subject +
+                                         "is of labels in an order; an output with such labels "
+                                         "must be the only one");
   }
   const auto result = std::find(network.outputs.begin(), network.outputs.end(), loss.inputs[0]);
   if (loss.inputs.size() != 2 || result == network.outputs.end()) {

@@ -24,8 +24,9 @@ Status check_label_sequences(const Graph& network, const ExampleSet& set,
   for (int64_t n = 0; n < set.count; ++n) {
     std::copy_n(all.begin() + n * most, most, labels.begin());
     std::replace(labels.begin(), labels.end(), int32_t{kNoLabel}, -1);
-    const Status fits = ops::check_ctc_example(
-        network, *loss, labels.data(), lengths.empty() ? positions : lengths[static_cast<size_t>(n)]);
+    const Status fits =
+        ops::check_ctc_example(network, *loss, labels.data(),
+                               lengths.empty() ? positions : lengths[static_cast<size_t>(n)]);
     if (fits.ok()) continue;
     return invalid_input(subject + " example " + std::to_string(n) + " " + fits.error().message);
   }

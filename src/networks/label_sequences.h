@@ -9,9 +9,9 @@
 
 namespace mantissa {
 
-// An error for an example whose labels the network's loss cannot learn: a label that is its blank or
-// no class, one behind -1, or more labels than the positions of its sequence can spell. Networks with
-// another loss take all. `subject`: "NAME: training", in front of the example.
+// An error for an example whose labels the network's loss cannot learn: a label that is its blank
+// or no class, one behind -1, or more labels than the positions of its sequence can spell. Networks
+// with another loss take all. `subject`: "NAME: training", in front of the example.
 Status check_label_sequences(const Graph& network, const ExampleSet& set,
                              const std::string& subject);
 

@@ -41,6 +41,7 @@ constexpr Counter kCounters[] = {
     {"best_step", &CheckpointInfo::best_step},
     {"best_loss_q24", &CheckpointInfo::best_loss_q24},
     {"best_correct", &CheckpointInfo::best_correct},
+    {"best_examples", &CheckpointInfo::best_examples, true},
     {"reductions", &CheckpointInfo::reductions},
     {"reduced_step", &CheckpointInfo::reduced_step},
 };

@@ -35,6 +35,7 @@ struct CheckpointInfo {
   // The epoch with the lowest loss (on the validation examples, if there are any): its last step, 0
   // if there is none yet. And how often and when the plateau schedule last reacted.
   int64_t best_step = 0, best_loss_q24 = 0, best_correct = 0;
+  int64_t best_examples = 0;  // that best_loss_q24 is of: of tokens, those that count
   int64_t reductions = 0, reduced_step = 0;
 };
 

@@ -15,9 +15,13 @@ constexpr int kMostShift = 15;
 
 // Numbers of every magnitude that a float or a double has, ties, and subnormal ones.
 std::vector<double> all_magnitudes(int exponent) {
-  std::vector<double> numbers = {0.0, -0.0, std::numeric_limits<double>::denorm_min(),
+  std::vector<double> numbers = {0.0,
+                                 -0.0,
+                                 std::numeric_limits<double>::denorm_min(),
                                  -std::numeric_limits<float>::denorm_min(),
-                                 std::numeric_limits<float>::max(), 1e300, -1e300};
+                                 std::numeric_limits<float>::max(),
+                                 1e300,
+                                 -1e300};
   for (int i = 0; i < 600; ++i) {
     const uint64_t bits = random_bits(3, RandomStream::kShuffle, 0, static_cast<uint64_t>(i));
     const double number = static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63;

@@ -97,6 +97,7 @@ Result<std::optional<Score>> end_epoch(const LoopParts& parts, LoopState& at, Ru
   }
   if (note_epoch(config, plan.steps_per_epoch, loss_q24, info)) {
     info.best_correct = score ? score->correct : 0;
+    info.best_examples = score ? score->examples : 0;
     if (config.early_stop > 0) {
       MANTISSA_RETURN_IF_ERROR(write_checkpoint(best_path(config.out), info, at.state));
     }

@@ -67,7 +67,10 @@ Session::Session(Graph network, const RunConfig& config)
 Status Session::compile() {
   const kernels::KernelTable table = kernels::select_kernels(config_.isa);
   const PlanningContext planning{&table, config_.threads};
-  MANTISSA_ASSIGN(calibration_, mantissa::compile(graph_, calibration_options(config_), planning));
+  MANTISSA_ASSIGN(
+      calibration_,
+      mantissa::compile(graph_, without_sliced_logits(graph_, calibration_options(config_)),
+                        planning));
   const StateLayout layout = training_layout(graph_, config_.format, config_.optimizer);
   RecomputeOptions recompute{.mode = config_.recompute,
                              .planner = config_.planner,
@@ -77,8 +80,8 @@ Status Session::compile() {
     recompute.limit_bytes = std::max<int64_t>(1, config_.memory_budget - layout.bytes);
   }
   MANTISSA_ASSIGN(TrainingProgram found,
-                  compile_training(graph_, with_slices(graph_, training_options(config_)),
-                                   planning, recompute));
+                  compile_training(graph_, with_slices(graph_, training_options(config_)), planning,
+                                   recompute));
   training_ = std::move(found.program);
   const int64_t arena_bytes = std::max(training_.arena_bytes, freeze_bytes(calibration_));
   memory_.items = {{"weights, accumulators, optimiser", layout.weight_state_bytes()},

@@ -172,6 +172,24 @@ assert found[0]["labels"] == labels[0] and found[3]["labels"] == [], found' \
   run predict --checkpoint "$folder/run" --input "$folder/new.npz" --json
   holds "and null of what is not known" python3 -c 'import json, sys
 assert json.load(open(sys.argv[1]))["predictions"][0]["truth"] is None' "$folder/stdout"
+  refuses "other labels than the network's" 2 "description is not that of its network" eval \
+    --data "$folder/spoken.npz" --checkpoint "$(
+      python3 - "$folder/run/model.safetensors" "$folder/short/model.safetensors" <<'PYTHON'
+import json, os, struct, sys
+os.makedirs(os.path.dirname(sys.argv[2]))
+data = open(sys.argv[1], "rb").read()
+length = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + length])
+entries = header["__metadata__"]
+entries.pop("sha256", None), entries.pop("sha256_covers", None)
+description = json.loads(entries["description"])
+description["table"] = json.dumps({**json.loads(description["table"]), "label_shape": [1]})
+entries["description"] = json.dumps(description)
+text = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + length:])
+print(sys.argv[2])
+PYTHON
+    )"
   refuses "new lengths are checked" 2 "has the length 25; 1 to 24 positions" predict \
     --checkpoint "$folder/run" --input "$folder/new_long.npz" --csv "$folder/none"
 }

@@ -81,6 +81,10 @@ for format in bfp8 dfp8 bfp:block=channel,blocks=token; do
     --out "$folder/resumed-$name"
   holds "$format, buckets: it resumes on one thread" eval \
     '((status == 0)) && same_entry weights_sha256 "$folder/$name" "$folder/resumed-$name"'
+  holds "$format, buckets: the best validation loss is of answers alone" python3 -c \
+    "import sys; best, test = map(float, sys.argv[1:]); sys.exit(not 0.5 < best / test < 2)" \
+    "$(json "$folder/$name/summary.json" best_validation_loss)" \
+    "$(json "$folder/$name/summary.json" test_loss)"
   run eval --checkpoint "$folder/$name" --json
   holds "$format, buckets: eval finds what train found" eval \
     '[[ $(json "$folder/stdout" loss) == "$(json "$folder/$name/summary.json" test_loss)" ]]'

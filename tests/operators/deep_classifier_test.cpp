@@ -55,7 +55,8 @@ class DeepClassifier : public ::testing::TestWithParam<std::tuple<Isa, int, int>
       const int below = std::min(kDeepWeights - exponents_[o], 30);
       for (int64_t row = 0; row < kDeepRows; ++row) {
         const Wide gradient = exact_rne(gradient_[row * kDeepOut + o], below);
-        for (int64_t i = 0; i < kDeepIn; ++i) wide[row * kDeepIn + i] += gradient * weights_[o * kDeepIn + i];
+        for (int64_t i = 0; i < kDeepIn; ++i)
+          wide[row * kDeepIn + i] += gradient * weights_[o * kDeepIn + i];
       }
     }
     return wide;
@@ -150,8 +151,7 @@ TEST_P(DeepClassifier, GradInputIsTheDefinitions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeepClassifier,
-                         ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2,
-                                                              best_isa()),
+                         ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, best_isa()),
                                             ::testing::Values(16, 8), ::testing::Values(1, 3)));
 
 }  // namespace

@@ -194,8 +194,8 @@ TEST(LossForms, AFactorAndWeightsOfRowsAreMultiplied) {
     EXPECT_EQ(found.gradient, wanted);
     const LossFound floats = rows.run(ops::kSoftmaxCrossEntropy, {{"loss_weight", factor}}, true);
     const LossFound plain = rows.run(ops::kSoftmaxCrossEntropy, {}, true);
-    const double largest = std::abs(*std::ranges::max_element(
-        floats.gradient, {}, [](double each) { return std::abs(each); }));
+    const double largest = std::abs(
+        *std::ranges::max_element(floats.gradient, {}, [](double each) { return std::abs(each); }));
     for (size_t i = 0; i < wanted.size(); ++i) {
       EXPECT_NEAR(floats.gradient[i], factor * plain.gradient[i], largest * 1e-6) << i;
       EXPECT_NEAR(found.gradient[i], floats.gradient[i], largest * 2e-3) << i;

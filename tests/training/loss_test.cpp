@@ -85,8 +85,8 @@ TEST(Losses, AreSettings) {
             "loss: unknown loss 'hinge'; choose one of cross-entropy, mse, sigmoid, ordinal, dice, "
             "dice-cross-entropy, l1, huber");
   EXPECT_EQ(make_run_config({{"loss", "ctc"}}).error().message,
-            "loss: 'ctc' is for sequences of labels, which no data set of a run has: a network of "
-            "Python, C++ or JSON has the node ctc_loss");
+            "loss: 'ctc' has the most labels of an example, which a network says itself: the node "
+            "ctc_loss in JSON, Python or C++, with labels [N, most] in an NPZ file (docs/data.md)");
   EXPECT_EQ(make_run_config({{"label-smoothing", "1"}}).error().message,
             "label-smoothing: '1' is not a number from 0 to 0.99");
   EXPECT_EQ(make_run_config({{"loss", "mse"}, {"label-smoothing", "0.1"}}).error().message,

@@ -66,8 +66,9 @@ Result<ExportedRun> read_run(const std::string& path) {
 
 Status check_has_one_answer(const std::string& path, const ModelOptions& options) {
   if (options.loss == ops::LossKind::kCtc) {
-    return invalid_input(path + ": the network finds labels in an order (ctc_loss), which this target "
-                                "does not read from logits; predict --input takes files");
+    return invalid_input(path +
+                         ": the network finds labels in an order (ctc_loss), which this target "
+                         "does not read from logits; predict --input takes files");
   }
   if (options.outputs.empty()) return {};
   return invalid_input(path + ": the network has several outputs, and this target has one; --target ort "

@@ -22,8 +22,8 @@ struct ExportedRun {
 // `folder`: of the run, or a file in it.
 Result<ExportedRun> read_run(const std::string& folder);
 
-// An error for a network with several outputs, or with labels in an order, before a file is written.
-// `path` begins it.
+// An error for a network with several outputs, or with labels in an order, before a file is
+// written. `path` begins it.
 Status check_has_one_answer(const std::string& path, const ModelOptions& options);
 
 // Whether a file is a state that an exported program saved.

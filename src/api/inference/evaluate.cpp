@@ -78,8 +78,7 @@ Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, at_once,
                                      examples.count, {&table, config.threads},
-                                     task.reads_results ? Reads::kResults : Reads::kLoss,
-                                     lengths));
+                                     task.reads_results ? Reads::kResults : Reads::kLoss, lengths));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   tell(observer, pool.shortage());

@@ -51,8 +51,8 @@ constexpr SettingOf<PredictionConfig> kPredictRows[] = {
     kCheckpoint<PredictionConfig>,
     {"input",
      "PNG or JPEG pictures, or folders of them; a CSV file of rows; an NPZ file of x, or of inputs "
-     "by their names; targets may be missing", "",
-     parse_text<&PredictionConfig::input>, traits::kList},
+     "by their names; targets may be missing",
+     "", parse_text<&PredictionConfig::input>, traits::kList},
     {"data", "data set whose test examples --index names (left out: that of the training)", "",
      parse_text<&PredictionConfig::data>},
     kIgnoreLabel<PredictionConfig>,
@@ -60,7 +60,8 @@ constexpr SettingOf<PredictionConfig> kPredictRows[] = {
     {"csv", "file to write the predictions to as CSV (-: standard output)", "",
      parse_text<&PredictionConfig::csv>},
     {"raw",
-     "NPZ file for the logits as they are: mantissas [N, classes] and their exponent; in fp32 "
+     "NPZ file for the logits as they are: mantissas [N, classes], or [N, "
+     "positions, classes], and their exponent; in fp32 "
      "logits, float32; of several outputs NAME.mantissas and so on",
      "", parse_text<&PredictionConfig::raw>},
     kThreads<PredictionConfig>,

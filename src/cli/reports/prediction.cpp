@@ -87,9 +87,10 @@ std::string sequence_table(const Predictions& predictions, const Terminal& termi
   };
   std::string text = terminal.paint("2", line("example", "truth", "labels")) + "\n";
   for (const Prediction& one : predictions.predictions) {
-    text += line(shortened_path(printable(one.source), 26),
-                 one.knows_order ? shortened(text_of(one.true_labels), 40) : "",
-                 text_of(one.labels)) + "\n";
+    text +=
+        line(shortened_path(printable(one.source), 26),
+             one.knows_order ? shortened(text_of(one.true_labels), 40) : "", text_of(one.labels)) +
+        "\n";
   }
   return text;
 }

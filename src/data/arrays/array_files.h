@@ -55,11 +55,12 @@ bool is_ignored(const FoundSplit& split, double label);
 // An error if the array has not as many examples as the first one.
 Status check_counts(const FoundSplit& split, const NpyArray& first, const NpyArray& array);
 
-// Leaves the examples whose one label the split ignores out of the labels and of other arrays, which
-// have as many examples.
+// Leaves the examples whose one label the split ignores out of the labels and of other arrays,
+// which have as many examples.
 void leave_out_ignored(const FoundSplit& split, NpyArray& labels, std::span<NpyArray> others);
 
-// Tells all splits the label that they ignore, if there is one, with a note about the labels of each.
+// Tells all splits the label that they ignore, if there is one, with a note about the labels of
+// each.
 using ReadLabels = std::function<Result<NpyArray>(const FoundSplit&)>;
 Status take_ignored_label(std::optional<int64_t> label, const ReadLabels& read, FoundData& found);
 

@@ -85,7 +85,8 @@ namespace {
 // That an array has labels in an order, at most as many as the shape says for each example.
 Status check_labels_in_order(const FoundSplit& split, const NpyArray& y, const Shape& most) {
   if (y.shape.size() == 2 && y.shape[1] >= 1 && y.shape[1] <= most[0]) return {};
-  return invalid_input(place_of(split, y) + " does not fit: the network wants labels in an order, " +
+  return invalid_input(place_of(split, y) +
+                       " does not fit: the network wants labels in an order, " +
                        "whole numbers [N, " + std::to_string(most[0]) + "] or narrower, with -1 " +
                        "behind the last one of each example");
 }

@@ -134,8 +134,9 @@ Status take_ignored_label(const DataOptions& options, const NamedPlaces& places,
   }
   const auto& known = options.schema;
   if (known ? known->has_labels_in_order : options.table.classes_in_order > 0) {
-    return invalid_input("ignore-label: is for classes of examples or places, and these labels are "
-                         "in an order: -1 fills their rows up");
+    return invalid_input(
+        "ignore-label: is for classes of examples or places, and these labels are "
+        "in an order: -1 fills their rows up");
   }
   return take_ignored_label(options.table.ignored_label, labels_in, found);
 }

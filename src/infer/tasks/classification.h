@@ -47,7 +47,8 @@ int guessed_class(const FrozenDescription& description, std::span<const double> 
 bool gives_labels(const FrozenDescription& description);
 
 // All that the results of an example stand for: its class; of places the class of each, row after
-// row; the numbers of the labels above their thresholds; or labels in their order. Empty of numbers.
+// row; the numbers of the labels above their thresholds; or labels in their order. Empty of
+// numbers.
 std::vector<int> guesses_of(const FrozenDescription& description, std::span<const double> logits);
 
 // The results of a network for some examples.

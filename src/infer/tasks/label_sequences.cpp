@@ -91,8 +91,8 @@ std::vector<int> best_path(std::span<const double> logits, int64_t classes, int3
 std::vector<std::vector<int>> spelled_labels(const Tensor& logits, const Batch& batch,
                                              const SpellingOptions& options) {
   const int64_t classes = logits.shape.last(), all = logits.count() / batch.count;
-  const auto* const lengths = static_cast<const int32_t*>(
-      options.lengths.empty() ? nullptr : batch.find(options.lengths));
+  const auto* const lengths =
+      static_cast<const int32_t*>(options.lengths.empty() ? nullptr : batch.find(options.lengths));
   std::vector<std::vector<int>> labels;
   std::vector<double> own;
   for (int64_t n = 0; n < batch.count; ++n) {

@@ -1,4 +1,5 @@
-// The task of networks that find the labels of a sequence in their order, without places (ctc_loss).
+// The task of networks that find the labels of a sequence in their order, without places
+// (ctc_loss).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,9 @@ struct SpellingOptions {
 };
 SpellingOptions spelling_of(const Graph& network);
 
-// The labels of the best path: the class of the largest logit at each position (of equals the first),
-// where classes that repeat become one and blanks are left out. `logits`: [positions][classes].
+// The labels of the best path: the class of the largest logit at each position (of equals the
+// first), where classes that repeat become one and blanks are left out. `logits`:
+// [positions][classes].
 std::vector<int> best_path(std::span<const double> logits, int64_t classes, int32_t blank);
 
 // The labels of each example of a batch by the best path.

@@ -91,12 +91,13 @@ const int64_t* sum_pieces(const OpContext& c) {
     });
     if (has_blocks(c)) expand_rows(c, first, count, expanded);
     const ConvolutionChoice& choice = choices.of(count);
-    choice.grad_weights({.shape = choice.work.shape,
-                         .input = has_blocks(c) ? expanded : weights.as<int8_t>() + first * channels,
-                         .grad_output = {gradient, bits},
-                         .totals = {sums, 64},
-                         .adds = first > 0},
-                        c.kernel);
+    choice.grad_weights(
+        {.shape = choice.work.shape,
+         .input = has_blocks(c) ? expanded : weights.as<int8_t>() + first * channels,
+         .grad_output = {gradient, bits},
+         .totals = {sums, 64},
+         .adds = first > 0},
+        c.kernel);
   }
   return sums;
 }
@@ -114,8 +115,7 @@ bool has_deep_grad_input(const OpContext& c) {
 RowMemory deep_grad_input_memory(const OpShapes& s, const PlanningContext& planning) {
   const Shape& weights = s.parameters[0];
   const int64_t rows = s.output.count() / s.output.last();
-  return {.workspace_bytes =
-              DeepWorkspace(weights, rows, s.gradient.bits, has_blocks(s)).bytes(),
+  return {.workspace_bytes = DeepWorkspace(weights, rows, s.gradient.bits, has_blocks(s)).bytes(),
           .scratch_bytes = kernels::most_of_pieces(weights[0], kDeepPiece, [&](int64_t outputs) {
             return static_cast<int64_t>(kernels::convolution_scratch_bytes(
                 planning.kernels->convolution,
@@ -127,11 +127,10 @@ RowMemory deep_grad_input_memory(const OpShapes& s, const PlanningContext& plann
 
 Prepared prepare_deep_grad_input(const OpContext& c) {
   const Shape& weights = c.parameters[0].mantissa.shape;
-  return prepared(
-      PieceChoices<ConvolutionChoice>(weights[0], kDeepPiece, [&](int64_t outputs) {
-        return choose(c, {ConvolutionPass::kGradWeights,
-                          piece_shape(outputs, weights[1], rows_of(c)), c.grad_output().bits});
-      }));
+  return prepared(PieceChoices<ConvolutionChoice>(weights[0], kDeepPiece, [&](int64_t outputs) {
+    return choose(c, {ConvolutionPass::kGradWeights, piece_shape(outputs, weights[1], rows_of(c)),
+                      c.grad_output().bits});
+  }));
 }
 
 kernels::WideStatistics write_deep_grad_input(const OpContext& c, int shift,

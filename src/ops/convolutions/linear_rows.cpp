@@ -130,8 +130,7 @@ void narrow_sums(const OpContext& c, const PieceSums<Sum>& piece) {
   narrow_own_rows(c, piece.first_row, end, [&](int64_t row, int64_t* wide) {
     const int of_sums = input.row_exponent(row) + piece.weights_exponent;
     const int exponent = std::max(of_sums, least);
-    align_channels(c, piece.of_row(row), exponent - of_sums, piece.above, raise, channels,
-                   wide);
+    align_channels(c, piece.of_row(row), exponent - of_sums, piece.above, raise, channels, wide);
     if (bias == nullptr) return exponent;
     c.kernel.table->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
                                   channels);

@@ -100,8 +100,8 @@ int64_t gradient_bytes(const OpShapes& s) {
 // bring all weights into another order in each run, for no more than these rows.
 bool has_few_rows(const kernels::ConvolutionShape& s) {
   const bool is_linear = s.kernel_height * s.kernel_width == 1 && s.groups == 1 &&
-                         s.stride_height * s.stride_width == 1 &&
-                         s.padding_height == 0 && s.padding_width == 0;
+                         s.stride_height * s.stride_width == 1 && s.padding_height == 0 &&
+                         s.padding_width == 0;
   return is_linear && s.batch * s.in_height * s.in_width <= kernels::kMostFewRows;
 }
 bool has_few_rows(const OpContext& c) {
@@ -165,9 +165,10 @@ void forward_few_rows(const OpContext& c, const float* bias) {
                                        .bias = bias,
                                        .y = c.output().as<float>()};
   const int64_t least = std::max<int64_t>(1, kFloatsPerThread / depth);
-  kernels::parallel_ranges(*c.kernel.pool, outputs, least, [&](int64_t begin, int64_t end, int64_t) {
-    c.kernel.table->floats->few_rows(layer, begin, end);
-  });
+  kernels::parallel_ranges(*c.kernel.pool, outputs, least,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernel.table->floats->few_rows(layer, begin, end);
+                           });
 }
 
 void forward(const OpContext& c) {

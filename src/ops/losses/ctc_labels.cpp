@@ -46,8 +46,8 @@ Status check_ctc_example(const Graph& graph, const Node& loss, const int32_t* la
                          std::to_string(blank));
   }
   if (positions < 1 || positions > logits[0]) {
-    return invalid_input("has the length " + std::to_string(positions) +
-                         ", and the logits have " + std::to_string(logits[0]) + " positions");
+    return invalid_input("has the length " + std::to_string(positions) + ", and the logits have " +
+                         std::to_string(logits[0]) + " positions");
   }
   const int64_t least = states.least_positions();
   if (least <= positions) return {};
@@ -61,11 +61,11 @@ Status check_ctc_labels(const Graph& graph, const Node& loss, const int32_t* lab
   const Value& value = graph.values[loss.inputs[1]];
   const int64_t most = value.shape.last(), all = graph.values[loss.inputs[0]].shape[0];
   for (int64_t n = 0; labels != nullptr && n < examples; ++n) {
-    const Status fits = check_ctc_example(graph, loss, labels + n * most,
-                                          lengths != nullptr ? lengths[n] : all);
+    const Status fits =
+        check_ctc_example(graph, loss, labels + n * most, lengths != nullptr ? lengths[n] : all);
     if (fits.ok()) continue;
-    return invalid_input("'" + value.name + "', example " + std::to_string(n) + " of a batch: " +
-                         fits.error().message);
+    return invalid_input("'" + value.name + "', example " + std::to_string(n) +
+                         " of a batch: " + fits.error().message);
   }
   return {};
 }

@@ -50,8 +50,8 @@ void write_circle(const Angles& angles, uint64_t first, int64_t positions, int64
   const auto pairs = std::ssize(angles);
   for (int64_t position = begin; position < end; ++position) {
     for (int64_t i = 0; i < pairs; ++i) {
-      const RefCirclePoint point =
-          ref_circle_q30(angles[static_cast<size_t>(i)] * (first + static_cast<uint64_t>(position)));
+      const RefCirclePoint point = ref_circle_q30(angles[static_cast<size_t>(i)] *
+                                                  (first + static_cast<uint64_t>(position)));
       circle[position * pairs + i] = point.cosine;
       circle[(positions + position) * pairs + i] = point.sine;
     }

@@ -69,9 +69,8 @@ RowMemory own_memory(const ProgramWriter& writer, const SlicedLoss& sliced, int6
 // The rows of the exponent table of the gradients of the logits and of the layer's input.
 Exponent gradient_row(const ProgramWriter& writer, int node, bool is_layer) {
   const int value = writer.node(node).inputs[0];
-  Exponent row =
-      gradient_exponent(writer.slots(), ExponentOwner::kGradient, node, 0,
-                        writer.operands().grid_of(value), true, writer.format());
+  Exponent row = gradient_exponent(writer.slots(), ExponentOwner::kGradient, node, 0,
+                                   writer.operands().grid_of(value), true, writer.format());
   row.bits = writer.operands().written_bits(is_layer);
   return row;
 }
@@ -149,8 +148,7 @@ void write_sliced_loss(ProgramWriter& writer, const SlicedLoss& sliced) {
   for (size_t i = 1; i < loss.inputs.size(); ++i) {
     instruction.add(writer.operand(loss.inputs[i]), Role::kInput, Access::kReads);
   }
-  instruction.add(absent(writer, logits, DataType::kInt32, logits), Role::kOutput,
-                  Access::kWrites);
+  instruction.add(absent(writer, logits, DataType::kInt32, logits), Role::kOutput, Access::kWrites);
   int gradient_bits = 0;
   if (has_gradient) {
     const Exponent row = gradient_row(writer, sliced.loss, false);

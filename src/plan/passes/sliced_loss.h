@@ -1,5 +1,5 @@
-// A loss whose logits are computed in slices of rows (ops/losses/slices/sliced_loss.h): the networks that
-// have one, and the instruction.
+// A loss whose logits are computed in slices of rows (ops/losses/slices/sliced_loss.h): the
+// networks that have one, and the instruction.
 #pragma once
 
 #include <optional>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/losses/slices/sliced_loss.h"
 #include "plan/retention/recompute_model.h"
 
 namespace mantissa {
@@ -25,6 +26,12 @@ std::vector<bool> may_begin(const Graph& graph, const Program& program) {
       const int producer = graph.values[input].producer;
       if (producer >= 0 && program.guarded_channels[input] > 0) together(producer, n);
     }
+  }
+  // One instruction has the layer of the logits and the loss.
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.op != &ops::kSlicedCrossEntropy) continue;
+    const int logits = graph.nodes[instruction.node].inputs[0];
+    together(graph.values[logits].producer, instruction.node);
   }
   return may;
 }
@@ -49,7 +56,12 @@ class Layers {
       if (node < 0) continue;
       pipeline::Layer& layer = result_.layers[layer_of_[node]];
       layer.time += estimated_ns(graph_, program_, instruction, profile, threads);
-      if (is_forward(instruction)) layer.multiply_adds += instruction.multiply_adds;
+      // A sliced loss has the products of the logits' gradient, too, as many again.
+      const bool has_both =
+          instruction.op == &ops::kSlicedCrossEntropy && !instruction.grad_inputs().empty();
+      if (is_forward(instruction)) {
+        layer.multiply_adds += instruction.multiply_adds / (has_both ? 2 : 1);
+      }
       layer.kept_bytes += instruction_bytes;
       add_sums(instruction, layer);
     }

@@ -150,8 +150,11 @@ std::string to_json(const RunSummary& summary) {
   }
   if (plan.validation_examples > 0 || config.early_stop > 0) json["best_step"] = info.best_step;
   if (plan.validation_examples > 0) {
+    // Padding and questions are no tokens that count.
+    const bool counts_tokens = summary.test.language && info.best_examples > 0;
     const auto examples =
-        static_cast<double>(plan.validation_examples * config.labels_per_example());
+        static_cast<double>(counts_tokens ? info.best_examples
+                                          : plan.validation_examples * config.labels_per_example());
     json["validation_examples"] = plan.validation_examples;
     json["best_validation_loss"] = summed_loss(plan.options, info.best_loss_q24) / examples;
     if (!summary.test.regression && summary.test.outputs.empty()) {

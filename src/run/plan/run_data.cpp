@@ -53,8 +53,8 @@ Result<RunData> load_run_dataset(const RunConfig& config, const DatasetInfo& ins
   MANTISSA_ASSIGN(Dataset loaded, load_dataset(config.data, true, true, data_options(config)));
   MANTISSA_RETURN_IF_ERROR(check_unchanged(inspected, loaded.info));
   for (const SplitRow& row : kSplitRows) {
-    MANTISSA_RETURN_IF_ERROR(check_label_sequences(plan.network, loaded.*row.set,
-                                                   config.data + ": " + row.name));
+    MANTISSA_RETURN_IF_ERROR(
+        check_label_sequences(plan.network, loaded.*row.set, config.data + ": " + row.name));
   }
   std::string sha256 = data_sha256(loaded);
   if (loaded.validation.count == 0) {

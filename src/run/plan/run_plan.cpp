@@ -343,8 +343,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (!config.teacher.empty()) {
     MANTISSA_ASSIGN(plan.teacher, plan_teacher(config, data, plan.options.classes, planning));
   }
-  const ProgramOptions calibration =
-      without_sliced_logits(plan.graph, calibration_options(config));
+  const ProgramOptions calibration = without_sliced_logits(plan.graph, calibration_options(config));
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration, planning));
   MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, frozen_form(plan.graph, config.format)));
   const Graph frozen_graph = frozen_graph_of(config, plan);
@@ -355,10 +354,10 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
                                      data.test_count, planning, reads, evaluation_lengths(config)));
   plan.validation_examples = validation_examples;
   if (validation_examples > 0) {
-    MANTISSA_ASSIGN(plan.validation,
-                    compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                       validation_examples, planning, reads,
-                                       evaluation_lengths(config)));
+    MANTISSA_ASSIGN(
+        plan.validation,
+        compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
+                           validation_examples, planning, reads, evaluation_lengths(config)));
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;

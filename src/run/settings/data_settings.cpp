@@ -80,8 +80,9 @@ Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) 
   }
   const bool has_task = config.table.task != TableTask::kByTarget;
   if (data.target.is_sequence() && (has_task || config.classes != 0)) {
-    return invalid_input((has_task ? "task" : "classes") + std::string(": the network says it, and ") +
-                         data.name + " has labels in an order; leave it out");
+    return invalid_input((has_task ? "task" : "classes") +
+                         std::string(": the network says it, and ") + data.name +
+                         " has labels in an order; leave it out");
   }
   const bool are_arrays =
       data.table && (data.table->is_shaped() || data.table->has_named_inputs());

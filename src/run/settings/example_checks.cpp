@@ -59,8 +59,10 @@ Status check_examples(const Graph& network, const DatasetInfo& data) {
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(network));
   const bool has_sequences = loss_of_sequences(network) != nullptr;
   if (has_sequences && !data.target.is_sequence()) {
-    return invalid_input("the network '" + network.name + "' finds labels in an order (ctc_loss), "
-                         "and " + data.name + " has none: it takes an NPZ file with y [N, most]");
+    return invalid_input("the network '" + network.name +
+                         "' finds labels in an order (ctc_loss), "
+                         "and " +
+                         data.name + " has none: it takes an NPZ file with y [N, most]");
   }
   const std::vector<TensorSpec> inputs = read_tensors(input_specs(network), wanted),
                                 examples = read_tensors(data.specs, wanted);

@@ -29,8 +29,10 @@ BatchLengths batch_lengths(const RunConfig& config) {
 }
 
 BatchLengths evaluation_lengths(const RunConfig& config) {
-  const bool has_row_exponents = config.format.has_row_exponents();
-  return has_row_exponents ? BatchLengths{} : batch_lengths(config);
+  // Conversations are read by networks of any kind: attention may see their padding.
+  const bool pads_all =
+      config.format.has_row_exponents() || reads_conversations(config.data, text_options(config));
+  return pads_all ? BatchLengths{} : batch_lengths(config);
 }
 
 Status check_buckets(const RunConfig& config) {

@@ -9,8 +9,8 @@
 
 namespace mantissa {
 
-// The tokens that a run's pairs of sentences, conversations or texts with labels are padded to; 0 of
-// other data.
+// The tokens that a run's pairs of sentences, conversations or texts with labels are padded to; 0
+// of other data.
 int64_t padded_sequence(const RunConfig& config);
 
 // The lengths that a run's batches have; one: the whole sequence, always.

@@ -10,8 +10,8 @@
 
 namespace mantissa {
 
-// Takes the division into stages and replicas from settings, or from the nodes of the network's file,
-// and chooses the rest of it. Errors: settings that do not go together.
+// Takes the division into stages and replicas from settings, or from the nodes of the network's
+// file, and chooses the rest of it. Errors: settings that do not go together.
 Status resolve_pipeline(RunConfig& config);
 
 // Reads the trained network that --teacher names: a file, or the folder of a run.
@@ -27,8 +27,9 @@ Status take_loss_weights(RunConfig& config);
 // got open sizes from these settings. Repeated, they must be the same.
 Status take_sizes_of_numbers(const std::map<std::string, std::string>& settings, RunConfig& config);
 
-// Language models read a text, in sequences; their optimizer is Adam unless another is named. Errors:
-// settings of texts for another network, another length, vocabulary or loss than the network has.
+// Language models read a text, in sequences; their optimizer is Adam unless another is named.
+// Errors: settings of texts for another network, another length, vocabulary or loss than the
+// network has.
 Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config);
 
 // Whether the network is an encoder of texts in a column of a table, or gives them classes

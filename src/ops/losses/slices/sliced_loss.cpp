@@ -196,9 +196,8 @@ void write_sliced_gradients(const OpContext& c) {
         [&](int wide) { return first_gradient_shift(grad_input, wide); }, counts);
   });
   const int input_wide = *gradient.exponent + c.parameters[0].mantissa.largest_exponent();
-  narrow_gradient(c, grad_input, input_wide, [&](int shift, const kernels::PassCounts&) {
-    return passes.write_input(shift);
-  });
+  narrow_gradient(c, grad_input, input_wide,
+                  [&](int shift, const kernels::PassCounts&) { return passes.write_input(shift); });
 }
 
 void run_slices(const OpContext& c) {

@@ -18,7 +18,6 @@ extern const Op kSlicedCrossEntropy;
 bool takes_slices(const Node& layer, const Node& loss);
 
 // The workspace: a slice's logits and their gradient, if that is computed, and the layer's own.
-int64_t sliced_workspace_bytes(int64_t rows, int64_t classes, int gradient_bits,
-                               int64_t own_bytes);
+int64_t sliced_workspace_bytes(int64_t rows, int64_t classes, int gradient_bits, int64_t own_bytes);
 
 }  // namespace mantissa::ops

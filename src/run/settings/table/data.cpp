@@ -79,7 +79,8 @@ const Setting kDataRows[] = {
        return c.table.decimal == '\0' ? "" : std::string(decimal_name(c.table.decimal));
      }},
     {"channels",
-     "where arrays of positions or pictures of numbers have their channels: last, [N, T, C], first, "
+     "where arrays of positions or pictures of numbers have their channels: last, [N, T, C], "
+     "first, "
      "[N, C, T], or auto (where the network's shape fits)",
      "auto", parse_by<parse_channel_axis, kTable, &TableChoices::channel_axis>,
      kIfGiven | kRun | kInData | kInInfo | kForArrays,
@@ -89,7 +90,8 @@ const Setting kDataRows[] = {
                   : std::string(channel_axis_name(c.table.channel_axis));
      }},
     {"ignore-label",
-     "label in NPZ and NPY files that counts nothing, such as 255 in masks: of a pixel or position; "
+     "label in NPZ and NPY files that counts nothing, such as 255 in masks: of a pixel or "
+     "position; "
      "examples with it as their one label are left out",
      "",
      [](S name, S text, Config& c) {
@@ -109,8 +111,7 @@ const Setting kDataRows[] = {
     {"sequence",
      "tokens of an example, for language models of a text (left out: 128), or positions of an ONNX "
      "model that leaves them open",
-     "",
-     parse_whole<1, kLongestSequence, &Config::sequence>,
+     "", parse_whole<1, kLongestSequence, &Config::sequence>,
      kIdentity | kIfGiven | kSteps | kInBench | kInInfo, print_unless<0, &Config::sequence>},
     {"tokens",
      "tokens of a text: characters (UTF-8), bytes, or pieces of words: sentencepiece, wordpiece",
@@ -125,7 +126,8 @@ const Setting kDataRows[] = {
        return c.vocabulary == 0 ? c.vocabulary_file : std::to_string(c.vocabulary);
      }},
     {"buckets",
-     "lengths that batches of sentences, conversations, or texts with labels are padded to: similar "
+     "lengths that batches of sentences, conversations, or texts with labels are padded to: "
+     "similar "
      "ones go together, so that less of a step is padding (1: all are padded to --sequence)",
      "", parse_whole<1, 64, &Config::buckets>, kIdentity | kIfGiven | kSteps,
      [](const Config& c) { return c.buckets <= 1 ? "" : std::to_string(c.buckets); }},

@@ -1,11 +1,10 @@
-#include "run/settings/topics.h"
-
 #include <iterator>
 #include <string_view>
 
 #include "data/tokenizers/wordpiece.h"
 #include "infer/tasks/language.h"
 #include "networks/network.h"
+#include "run/settings/topics.h"
 
 namespace mantissa {
 namespace {

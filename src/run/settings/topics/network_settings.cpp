@@ -1,5 +1,3 @@
-#include "run/settings/topics.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -15,6 +13,7 @@
 #include "networks/network.h"
 #include "ops/losses/loss_weight.h"
 #include "run/settings/run_folder.h"
+#include "run/settings/topics.h"
 
 namespace mantissa {
 namespace {
@@ -49,7 +48,8 @@ bool is_network_file(std::string_view model) {
 Status take_teacher(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (config.teacher.empty()) {
     for (const char* name : {"teacher-weight", "temperature"}) {
-      if (settings.contains(name)) return invalid_input(std::string(name) + ": goes with --teacher");
+      if (settings.contains(name))
+        return invalid_input(std::string(name) + ": goes with --teacher");
     }
     return {};
   }
@@ -111,9 +111,8 @@ Status take_loss_weights(RunConfig& config) {
     if (!named.insert(name).second) {
       return invalid_input("loss-weights: '" + name + "' is named twice");
     }
-    MANTISSA_ASSIGN(const double weight,
-                    parse_real("loss-weights", each.substr(sign + 1), ops::kLeastLossWeight,
-                               ops::kMostLossWeight));
+    MANTISSA_ASSIGN(const double weight, parse_real("loss-weights", each.substr(sign + 1),
+                                                    ops::kLeastLossWeight, ops::kMostLossWeight));
     const Status status = ops::set_loss_weight(*config.network, name, weight);
     if (!status.ok()) return invalid_input("loss-weights: " + status.error().message);
   }

@@ -1,7 +1,7 @@
-#include "run/settings/topics.h"
-
 #include <iterator>
 #include <string>
+
+#include "run/settings/topics.h"
 
 namespace mantissa {
 namespace {

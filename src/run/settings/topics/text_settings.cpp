@@ -1,5 +1,3 @@
-#include "run/settings/topics.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +12,7 @@
 #include "networks/network.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
+#include "run/settings/topics.h"
 
 namespace mantissa {
 namespace {
