@@ -189,7 +189,7 @@ struct Prediction {
   int label = -1;      // true class, -1 if unknown
   int guess = -1;
   std::vector<double> probabilities = {};  // per class
-  // Of labels that do not exclude one another: those that are guessed. Of labels in an order: the
+  // The guessed labels, if labels do not exclude one another. If labels are in an order: the
   // ones that are found.
   std::vector<int> labels = {};
   int64_t height = 0, width = 0, channels = 0;
@@ -200,7 +200,7 @@ struct Prediction {
   std::optional<double> truth = std::nullopt;
   // The same of several: all numbers, and all true ones if they are known.
   std::vector<double> numbers = {}, truths = {};
-  // Of each label 0 or 1, or the labels in their order, if they are known.
+  // 0 or 1 for each label, or the labels in their order, if they are known.
   std::vector<int> true_labels = {};
   bool knows_order = false;  // of labels in an order: true_labels are known, and may be none
   // The predictions of each output, if there are several: in place of all above but source and

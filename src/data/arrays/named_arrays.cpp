@@ -54,7 +54,7 @@ Result<std::vector<int32_t>> lengths_for(const FoundSplit& split, const ArrayInp
   return std::vector<int32_t>();
 }
 
-// Takes the array of this name out of those of a split's file.
+// Takes the array of this name out of the arrays of a split's file.
 Result<NpyArray> take_array(const FoundSplit& split, const std::string& name,
                             std::vector<NpyArray>& all) {
   for (NpyArray& array : all) {
